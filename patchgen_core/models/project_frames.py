@@ -35,9 +35,17 @@ def describe_frames(frames: Iterable[traceback.FrameSummary]) -> str:
     return "\n".join(f"{display_path(one.filename)}:{one.lineno}, in {one.name}: {one.line}" for one in last_frames)
 
 
+def is_of_library(file: str) -> bool:
+    """Whether a file is one of torch's or transformers', wherever these are installed."""
+    return _is_below(file, _paths_of_libraries())
+
+
 def _library_folders() -> tuple[str, ...]:
-    paths = [path for name in _LIBRARIES for path in getattr(sys.modules.get(name), "__path__", ())]
-    return (*_python_folders(), *map(str, paths))
+    return (*_python_folders(), *_paths_of_libraries())
+
+
+def _paths_of_libraries() -> list[str]:
+    return [str(path) for name in _LIBRARIES for path in getattr(sys.modules.get(name), "__path__", ())]
 
 
 @cache

@@ -47,7 +47,7 @@ class ProcessTraits:
     """What a process hands down to those that it starts, beside its environment, and what runs in it.
 
     Attributes:
-        inherited: limits, rights, umask, namespaces and so on, as the system tells.
+        inherited: in lines, limits, rights, umask, namespaces and so on, as the system tells.
     """
 
     executable: str
@@ -57,11 +57,11 @@ class ProcessTraits:
 
     def find_difference(self, other: ProcessTraits) -> str:
         """The first trait that is not that of another process; empty where there is none."""
-        pairs = zip_longest(self._lines(), other._lines())
+        pairs = zip_longest(self._texts(), other._texts())
         return next((f"'{own}' instead of '{others}'" for own, others in pairs if own != others), "")
 
-    def _lines(self) -> list[str]:
-        return [self.executable, self.version, self.prefix, *"\n".join(self.inherited).splitlines()]
+    def _texts(self) -> tuple[str, ...]:
+        return (self.executable, self.version, self.prefix, *self.inherited)
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def describe_process() -> ProcessTraits:
     inherited = (
         *_OF_THE_PROCESS.findall(status),
         *(f"{name}: {int(mask, 16) & ~_OF_THE_C_LIBRARY:x}" for name, mask in _SIGNALS.findall(status)),
-        Path("/proc/self/limits").read_text(encoding="utf-8"),
-        Path("/proc/self/cgroup").read_text(encoding="utf-8"),
+        *Path("/proc/self/limits").read_text(encoding="utf-8").splitlines(),
+        *Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines(),
         *(os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES),
         f"nice {os.getpriority(os.PRIO_PROCESS, 0)}",
     )

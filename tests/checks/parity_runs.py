@@ -33,6 +33,17 @@ config.exclude_from_output(
     "LlamaForSequenceClassification", "LlamaForTokenClassification", "LlamaForQuestionAnswering"
 )
 """
+NORM = """
+@config.override_method("LlamaRMSNorm.forward")
+def norm_forward(self, hidden_states):
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return self.weight * hidden_states.to(input_dtype)
+"""
+"""A patch that is upstream's text."""
+
 _VISION_LANGUAGE = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl"
 QWEN2_5_VL = f"""
 from __future__ import annotations

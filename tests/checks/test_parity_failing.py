@@ -10,20 +10,11 @@ import torch
 from patchgen_core.checks.parity.divergence import find_divergence, find_unfinished
 from patchgen_core.models.model_run import GRADIENT, Run
 from patchgen_core.models.run_comparison import ComparedRuns, compare_runs
-from tests.checks.parity_runs import WHOLE, compare, line_of
+from tests.checks.parity_runs import NORM, WHOLE, compare, line_of
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
 
-NORM = """
-@config.override_method("LlamaRMSNorm.forward")
-def norm_forward(self, hidden_states):
-    input_dtype = hidden_states.dtype
-    hidden_states = hidden_states.to(torch.float32)
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-    return self.weight * hidden_states.to(input_dtype)
-"""
 MLP = """
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):

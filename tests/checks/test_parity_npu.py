@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from patchgen_core.checks.result import CheckResult
-from tests.checks.parity_runs import PREAMBLE, compare
+from tests.checks.parity_runs import NORM, PREAMBLE, compare
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
@@ -20,17 +20,11 @@ except ImportError:
     torch_npu = None
 ''')
 """
-NORM = """
-@config.override_method("LlamaRMSNorm.forward")
-def norm_forward(self, hidden_states):
+ON_NPU = """
     if hidden_states.device.type == "npu":
         return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[{result}]
-    input_dtype = hidden_states.dtype
-    hidden_states = hidden_states.to(torch.float32)
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-    return self.weight * hidden_states.to(input_dtype)
 """
+NPU_NORM = NORM.replace("(self, hidden_states):\n", f"(self, hidden_states):{ON_NPU}")
 MLP = """
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):
@@ -39,7 +33,7 @@ def mlp_forward(self, x):
         return self.down_proj(torch_npu.npu_swiglu(gate_up, dim=-1))
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 """
-RIGHT = NORM.format(result=0) + MLP.format(halves="self.gate_proj(x), self.up_proj(x)")
+RIGHT = NPU_NORM.format(result=0) + MLP.format(halves="self.gate_proj(x), self.up_proj(x)")
 
 
 def run(work: Workspace, text: str) -> CheckResult:
@@ -77,11 +71,11 @@ def test_swapped_halves_are_red_at_their_patch(work: Workspace) -> None:
 
 
 def test_the_root_in_place_of_the_output_is_red(work: Workspace) -> None:
-    (problem,) = run(work, NORM.format(result=1)).errors
+    (problem,) = run(work, NPU_NORM.format(result=1)).errors
     assert "batch 'padded, operators of an NPU'" in problem.message
 
 
 def test_code_that_calls_an_operator_without_a_stand_in_is_not_run(work: Workspace) -> None:
-    result = run(work, NORM.format(result=0).replace("npu_rms_norm", "npu_rms_norm_of_tomorrow"))
+    result = run(work, NPU_NORM.format(result=0).replace("npu_rms_norm", "npu_rms_norm_of_tomorrow"))
     assert result.errors == ()
     assert not any("npu is varied" in note for note in result.notes)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import linecache
-import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
@@ -15,11 +13,11 @@ from patchgen_core.errors import Problem
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.config_changes import Change
 from patchgen_core.models.config_values import ACTIVATION_FIELDS
+from patchgen_core.models.project_frames import is_of_library
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_LIBRARIES = ("torch", "transformers")
 _OTHERWISE = "Give it the parameters that upstream's has for this configuration, or have it raise an error."
 
 
@@ -27,15 +25,10 @@ def why_declined(error: BaseException) -> str:
     """What patched code says where it raises an error on purpose, as for a configuration that it is not made for;
     empty for other errors."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or _is_of_library(frames[-1].filename):
+    if not frames or is_of_library(frames[-1].filename):
         return ""
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip()
     return f"{type(error).__name__}: {' '.join(str(error).split())}" if line.startswith("raise ") else ""
-
-
-def _is_of_library(file: str) -> bool:
-    folders = [path for name in _LIBRARIES for path in getattr(sys.modules.get(name), "__path__", ())]
-    return any(Path(folder) in Path(file).parents for folder in folders)
 
 
 def take_apart(batch: ToyBatch, reason: str) -> list[ToyBatch]:

@@ -7,9 +7,8 @@ import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from patchgen_core.files import read_text
+from patchgen_core.checks.parity.parsed_modules import parse_module
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS
 
 _MASK_FIELDS = frozenset({"sliding_window", "layer_types", "attention_chunk_size", "use_bidirectional_attention"})
@@ -53,7 +52,7 @@ def _read_module(path: str) -> tuple[Names, Names]:
     of what is called."""
     held: defaultdict[str, set[str]] = defaultdict(set)
     arguments: defaultdict[str, set[str]] = defaultdict(set)
-    tree = ast.parse(read_text(Path(path)) or "")
+    tree = parse_module(path)
     for top in tree.body:
         if isinstance(top, ast.ClassDef):
             for function in top.body:

@@ -61,6 +61,11 @@ class Failure:
         return f"{self.head}, batch '{self.batch}', {self.dtype}"
 
     @property
+    def figures_of(self) -> str:
+        """What begins the names of its figures."""
+        return f"{self.head}, {self.batch}, {self.dtype}"
+
+    @property
     def wrong(self) -> list[Difference]:
         """What is not right, worst first."""
         bad = [difference for difference in self.differences if not difference.is_right]

@@ -346,8 +346,8 @@ class ModelComparison:
         truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
-        self.figures.update(summarize_differences(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
+        self.figures.update(summarize_differences(failure.figures_of, differences))
         if not failure.wrong or self._is_chance(failure, reference, model, batch):
             return None
         detailed = self._in_detail(failure, reference, model, batch)
@@ -367,8 +367,7 @@ class ModelComparison:
         if not differences or not all(difference.is_right for difference in differences):
             return False
         self.notes.append(describe_chance(failure))
-        where = f"{failure.head}, {failure.batch}, {failure.dtype}"
-        self.figures.update(summarize_differences(where, differences))
+        self.figures.update(summarize_differences(failure.figures_of, differences))
         return True
 
     def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:

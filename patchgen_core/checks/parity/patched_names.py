@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
+from patchgen_core.checks.parity.parsed_modules import nodes_of, parse_module
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.unreached_patches import spans_of
-from patchgen_core.files import read_text
 from patchgen_core.syntax.nodes import DEFINITIONS
 
 
@@ -33,16 +31,8 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
 
 def _names_between(path: str, text: str | None, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
     lines = {line for first, last in spans for line in range(first, last + 1)}
-    nodes = (node for node in _nodes(path, text) if getattr(node, "lineno", 0) in lines)
+    nodes = (node for node in nodes_of(parse_module(path, text)) if getattr(node, "lineno", 0) in lines)
     yield from _names_in(nodes)
-
-
-@functools.lru_cache(maxsize=4)
-def _nodes(path: str, text: str | None) -> tuple[ast.AST, ...]:
-    try:
-        return tuple(ast.walk(ast.parse((read_text(Path(path)) or "") if text is None else text)))
-    except SyntaxError:  # which the import tells of
-        return ()
 
 
 def _names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -57,10 +47,9 @@ def _names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield node.value
 
 
-@functools.lru_cache(maxsize=2)
 def _definitions(path: str) -> list[tuple[str, ast.AST]]:
     """The functions, classes and methods of a file, by their dotted names."""
-    tops = [node for node in ast.parse(read_text(Path(path)) or "").body if isinstance(node, DEFINITIONS)]
+    tops = [node for node in parse_module(path).body if isinstance(node, DEFINITIONS)]
     members = [
         (f"{top.name}.{node.name}", node)
         for top in tops

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
 
+from patchgen_core.checks.parity.parsed_modules import nodes_of, parse_module
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.unreached_patches import spans_of
-from patchgen_core.files import read_text
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS
 
 _HELD = {"uint8": 256, "int8": 128}
@@ -30,11 +29,12 @@ def find_patched_numbers(request: ParityRequest, upstream_path: str) -> frozense
     Among them are those of functions and constants that they name and upstream has not, and where a dtype that they
     count in ends.
     """
-    upstream = _parse(upstream_path, request)
+    upstream = parse_module(upstream_path)
     theirs = {node.name for node in upstream.body if isinstance(node, DEFINITIONS)} | _read_constants(upstream).keys()
     numbers: set[int] = set()
     for path, lines in _new_lines(request).items():
-        numbers.update(_numbers_on(_parse(path, request), lines, theirs))
+        tree = parse_module(path, request.text if path == request.path else None)
+        numbers.update(_numbers_on(tree, lines, theirs))
     return frozenset(numbers)
 
 
@@ -49,19 +49,11 @@ def _new_lines(request: ParityRequest) -> dict[str, set[int]]:
     return lines
 
 
-def _parse(path: str, request: ParityRequest) -> ast.Module:
-    is_own = request.text is not None and path == request.path
-    try:
-        return ast.parse((request.text if is_own else read_text(Path(path))) or "")
-    except SyntaxError:  # which the import tells of
-        return ast.Module([], [])
-
-
 def _numbers_on(tree: ast.Module, lines: Collection[int], theirs: Collection[str]) -> Iterator[int]:
     """The numbers on some lines of a file, and those of what they name at its top and upstream has not."""
     constants = _read_constants(tree)
     functions = {node.name: node for node in tree.body if isinstance(node, FUNCTIONS)}
-    nodes = [node for node in ast.walk(tree) if getattr(node, "lineno", 0) in lines]
+    nodes = [node for node in nodes_of(tree) if getattr(node, "lineno", 0) in lines]
     names = {node.id for node in nodes if isinstance(node, ast.Name)}.difference(theirs)
     yield from _numbers_in(nodes)
     yield from (constants[name] for name in names & constants.keys())

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+from patchgen_core.checks.parity.parsed_modules import parse_module
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.unrun_lines import Elsewhere
 from patchgen_core.checks.parity_codes import UNREACHED
@@ -73,7 +74,7 @@ def find_unreached_patches(
 
     What only generation or the ranks of a group call is told with ``only_elsewhere``, as a warning, and not without.
     """
-    tree = _parse(request)
+    tree = parse_module(request.path, request.text)
     for patch in request.patches:
         is_skipped = patch.target.partition(".")[0] in skipped
         if _is_run(patch, executions) or not patch.is_computed or is_skipped:
@@ -84,14 +85,6 @@ def find_unreached_patches(
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
         hint = _HINT.format(code=UNREACHED, target=patch.target)
         yield Problem(message, patch.declared, hint, code=UNREACHED, target=patch.target)
-
-
-def _parse(request: ParityRequest) -> ast.Module:
-    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
-    try:
-        return ast.parse(text)
-    except SyntaxError:  # what ran is not what stands there
-        return ast.Module([], [])
 
 
 def _is_called_elsewhere(name: str, tree: ast.Module) -> bool:
