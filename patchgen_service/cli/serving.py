@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
@@ -128,6 +128,11 @@ class LateWork:
         """Do what webhooks asked for."""
         if self.jobs is not None:
             self.jobs.handle_deliveries()
+
+    def forget_runs(self, runs: Sequence[str]) -> None:
+        """Stop runs that were removed."""
+        if self.jobs is not None:
+            self.jobs.forget_runs(runs)
 
 
 class _Background:

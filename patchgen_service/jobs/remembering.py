@@ -12,13 +12,12 @@ from typing import Any, Protocol
 import httpx
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Run
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Interrupted
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
 from patchgen_service.records.results import add_results, turned_red
-from patchgen_service.records.runs import expect_items, hear_from_run
+from patchgen_service.records.runs import expect_items, hear_from_run, lock_run
 from patchgen_service.running.events import Event, FileArrived, ResultArrived, Started
 from patchgen_service.store import StoreError
 
@@ -59,7 +58,7 @@ class OwnMemory:
             facts = EnvironmentFacts.of_packages(event.python, event.device, event.packages)
             set_environment(session, self._run, facts, now)
         elif isinstance(event, ResultArrived):
-            run = session.get_one(Run, self._run)
+            run = lock_run(session, self._run)
             try:
                 return turned_red(
                     session, run.id, add_results(session, store, run, event.project, [event.result], now)
@@ -67,7 +66,7 @@ class OwnMemory:
             except ValueError as error:
                 LOG.warning("a result of run %s is left out: %s", self._run, error)
         elif isinstance(event, FileArrived):
-            keep_file(session, store, self._run, event.kind, event.name, event.content, now)
+            keep_file(session, store, lock_run(session, self._run).id, event.kind, event.name, event.content, now)
         return False
 
 

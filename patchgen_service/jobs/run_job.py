@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import threading
 import time
@@ -22,6 +23,7 @@ from patchgen_service.records.runs import (
     RunProblem,
     end_run,
     hear_from_run,
+    lock_run,
     make_run_token,
     start_run,
 )
@@ -52,7 +54,7 @@ class RunJob:
         try:
             self._carry_out(run_id, stop)
         except RunEnded:
-            LOG.info("run %s was cancelled or superseded", run_id)
+            LOG.info("run %s was cancelled, superseded or removed", run_id)
         except StoreError as error:
             self._end(run_id, RunProblem("infrastructure_error", f"The service could not go on: {error}."))
         except Exception as error:
@@ -76,7 +78,8 @@ class RunJob:
             time.sleep(_LOOK_AGAIN)
 
     def _end(self, run_id: str, problem: RunProblem | None) -> None:
-        self._context.change(lambda session: end_run(session, run_id, self._context.clock(), problem))
+        with contextlib.suppress(RunEnded):
+            self._context.change(lambda session: end_run(session, run_id, self._context.clock(), problem))
 
     def _carry_out(self, run_id: str, stop: threading.Event) -> None:
         context = self._context
@@ -162,7 +165,7 @@ class _Listener:
         self._context.change(lambda session: choose_baseline(session, self._run, merge_base, is_ancestor))
 
     def _read_base(self, session: Session) -> tuple[str, str, bool]:
-        run = session.get_one(Run, self._run)
+        run = lock_run(session, self._run)
         repository = session.get_one(Repository, run.repository_id)
         trigger = session.get_one(Trigger, run.trigger_id)
         return trigger.base or repository.default_branch, run.sha, bool(run.pull_request)

@@ -196,6 +196,13 @@ class Jobs:
             minute = f"{self._context.clock():%Y%m%dT%H%M}"
             self._engine.submit(CHORES, f"propose-{repository_id}-{version}-{minute}", job)
 
+    def forget_runs(self, runs: Sequence[str]) -> None:
+        """End the processes of runs whose repository was removed, and then remove its mirror and stored files."""
+        for run_id in runs:
+            self._run_job.stop(run_id)
+        if self._is_started.is_set():  # if not, the clock does it within a day
+            self._engine.submit(CHORES, f"tidy-{self._context.clock():%Y%m%dT%H%M%S}", "tidy")
+
     # --- by the clock ---
 
     def _own_chores(self) -> dict[str, Chore]:
@@ -267,6 +274,9 @@ class Jobs:
             elif word == "propose":
                 number, version, actor = argument.split(" ", 2)
                 self._propose(int(number), version.replace("-", ""), actor)
+            elif word == "tidy":
+                self._remove_old()
+                tidy_folder(self._context)
             elif name in self._chores:
                 self._chores[name].action()
         except (GitError, ForgeError, IndexProblem) as error:

@@ -9,11 +9,12 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from sqlalchemy import inspect, select
+from sqlalchemy import delete, inspect, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_service.database.tables import Repository
+from patchgen_service.database.tables import PeriodicTask, Repository, Run
+from patchgen_service.database.words import UNFINISHED
 from patchgen_service.git.command import hide_secrets
 from patchgen_service.records.audit import SERVICE, write_audit
 from patchgen_service.secrets import SecretBox
@@ -62,11 +63,24 @@ def change_repository(
     return True
 
 
-def remove_repository(session: Session, repository: Repository, actor: str, now: datetime) -> None:
-    """Forget a repository with all of its runs; who did that stays in the audit."""
+def remove_repository(
+    session: Session, repository: Repository, actor: str, now: datetime, declared: Iterable[RepositorySettings] = ()
+) -> list[str]:
+    """Forget a repository with all of its runs, and return those that were going on; who did that stays in the audit.
+
+    A PatchgenError when the file of settings declares it, and so would add it again.
+    """
+    if any(settings.name == repository.name for settings in declared):
+        message = f"service.toml declares '{repository.name}', which the next start would add again"
+        raise PatchgenError(message, None, "Take it out of that file, and start the service again.")
+    unfinished = select(Run.id).where(Run.repository_id == repository.id, Run.status.in_(UNFINISHED))
+    runs = list(session.scalars(unfinished.order_by(Run.number)))
+    turns = [f"{task} {repository.id}" for task in ("poll", "schedule")]
+    session.execute(delete(PeriodicTask).where(PeriodicTask.name.in_(turns)))
     write_audit(session, actor, "repository.remove", now, repository.name, url=hide_secrets(repository.url))
     session.delete(repository)
     session.flush()
+    return runs
 
 
 def declare_repositories(

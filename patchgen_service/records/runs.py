@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.statements import lock_row
-from patchgen_service.database.tables import Run
+from patchgen_service.database.tables import Run, Trigger
 from patchgen_service.database.words import UNFINISHED, RunStatus
 from patchgen_service.records.audit import write_audit
 from patchgen_service.records.verdicts import decide
@@ -18,11 +18,10 @@ from patchgen_service.secrets import make_token, token_digest
 
 
 class RunEnded(Exception):
-    """A run takes nothing more: it has ended, as its ``status`` says."""
+    """A run takes nothing more: it has ended, or was removed together with its repository."""
 
-    def __init__(self, run: Run) -> None:
-        super().__init__(f"run {run.number} has ended: {run.status}")
-        self.status = run.status
+    def __init__(self, run: Run | None) -> None:
+        super().__init__(f"run {run.number} has ended: {run.status}" if run is not None else "the run was removed")
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,11 @@ def find_run_by_token(session: Session, token: str) -> Run | None:
     return session.scalar(select(Run).where(Run.token == token_digest(token), Run.status.in_(UNFINISHED)))
 
 
+def is_pushed(session: Session, run: Run) -> bool:
+    """Whether whoever began a run hands in its results; else the service carries it out."""
+    return session.get_one(Trigger, run.trigger_id).kind == "push"
+
+
 def expect_items(session: Session, run_id: str, project: str, count: int) -> None:
     """Note how many items a project's gate has."""
     run = lock_unfinished(session, run_id)
@@ -67,7 +71,7 @@ def expect_items(session: Session, run_id: str, project: str, count: int) -> Non
 def end_run(session: Session, run_id: str, now: datetime, problem: RunProblem | None = None) -> Run:
     """End a run as its results say, or as the problem does that kept it from getting them all.
 
-    A run that has ended stays as it is.
+    A run that has ended stays as it is; RunEnded when it was removed.
     """
     run = lock_run(session, run_id)
     if run.status in UNFINISHED:
@@ -108,9 +112,10 @@ def silent_runs(session: Session, before: datetime) -> Sequence[Run]:
 
 
 def lock_run(session: Session, run_id: str) -> Run:
-    """A run that others cannot change until the transaction ends."""
+    """A run that others cannot change until the transaction ends; RunEnded when it was removed."""
     run = lock_row(session, Run, run_id)
-    assert run is not None, "a run is not removed before it ends"
+    if run is None:
+        raise RunEnded(None)
     return run
 
 

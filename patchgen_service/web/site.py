@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Protocol
@@ -39,6 +39,9 @@ class Work(Protocol):
     def propose_release(self, repository_id: int, version: str, actor: str) -> None:
         """Propose a release of transformers to a repository as a pull request; the newest where none is named."""
 
+    def forget_runs(self, runs: Sequence[str]) -> None:
+        """Stop runs whose repository was removed, and remove what nothing needs any more."""
+
 
 class NoWork:
     """Leaves everything to processes that look into the database by themselves."""
@@ -59,6 +62,9 @@ class NoWork:
         """Nothing to do here."""
 
     def propose_release(self, repository_id: int, version: str, actor: str) -> None:
+        """Nothing to do here."""
+
+    def forget_runs(self, runs: Sequence[str]) -> None:
         """Nothing to do here."""
 
 

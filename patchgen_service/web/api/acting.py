@@ -16,7 +16,7 @@ from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
 from patchgen_service.records.new_runs import RunCause, begin_run
-from patchgen_service.records.repositories import add_repository
+from patchgen_service.records.repositories import add_repository, remove_repository
 from patchgen_service.records.results import add_results, turned_red
 from patchgen_service.records.runs import (
     RunEnded,
@@ -24,6 +24,7 @@ from patchgen_service.records.runs import (
     cancel_run,
     end_run,
     expect_items,
+    is_pushed,
     make_run_token,
     start_run,
 )
@@ -59,18 +60,26 @@ router = APIRouter(responses={**ERRORS, **_ENDED}, tags=["change"])
 def post_repository(new: NewRepository, caller: CallerOf) -> RepositoryValue:
     """Add a repository; that takes a token of an administrator with the scope ``admin``."""
     with caller.writing() as call:
-        bearer = call.bearer
-        if bearer is None:
-            raise HTTPException(401, "That takes a token.")
-        is_allowed = bearer.person.is_admin and "admin" in bearer.token.scopes and bearer.token.repository_id is None
-        if not is_allowed:
-            raise HTTPException(403, "That takes a token of an administrator, with the scope 'admin'.")
+        _check_administrator(call)
         try:
             columns = new.model_dump()
             repository = add_repository(call.session, call.site.secrets, call.name, call.site.clock(), **columns)
         except PatchgenError as error:
             raise HTTPException(409, str(error)) from None
         return repository_value(repository)
+
+
+@router.delete("/repositories/{repository}", status_code=204)
+def delete_repository(repository: RepositoryId, caller: CallerOf) -> None:
+    """Forget a repository with all of its runs, for good; that takes a token as for adding one."""
+    with caller.writing() as call:
+        _check_administrator(call)
+        row = call.repository(repository, "admin")
+        try:
+            runs = remove_repository(call.session, row, call.name, call.site.clock(), call.site.settings.repositories)
+        except PatchgenError as error:
+            raise HTTPException(409, str(error)) from None
+    caller.site.work.forget_runs(runs)
 
 
 @router.post("/repositories/{repository}/runs", status_code=201)
@@ -186,6 +195,16 @@ def post_approval(run: RunId, new: NewApproval, caller: CallerOf) -> ApprovalVal
     return value
 
 
+def _check_administrator(call: Call) -> None:
+    """End a call that is not by a token of an administrator of the service."""
+    bearer = call.bearer
+    if bearer is None:
+        raise HTTPException(401, "That takes a token.")
+    is_allowed = bearer.person.is_admin and "admin" in bearer.token.scopes and bearer.token.repository_id is None
+    if not is_allowed:
+        raise HTTPException(403, "That takes a token of an administrator, with the scope 'admin'.")
+
+
 def _begin(call: Call, repository: Repository, new: NewRun) -> BegunRun:
     cause = RunCause(
         "push" if new.push else "api",
@@ -202,6 +221,9 @@ def _begin(call: Call, repository: Repository, new: NewRun) -> BegunRun:
         run = begin_run(call.session, repository, cause, call.site.clock())
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
+    if is_pushed(call.session, run) != new.push:  # a delivery that comes again has the run that it had
+        who = "the service carries out" if new.push else "takes the results of a CI job"
+        raise HTTPException(409, f"the delivery '{cause.delivery}' is that of run {run.number}, which {who}")
     if new.push and not run.baseline_reason:  # its commits are not looked at here
         choose_baseline(call.session, run.id, "", None)
     address = f"{call.site.settings.base_url}/runs/{run.id}"

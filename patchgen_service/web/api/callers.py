@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from patchgen_service.accounts.roles import may, visible_repositories
 from patchgen_service.accounts.tokens import Bearer, find_bearer, note_use
 from patchgen_service.database.tables import Repository, Run
-from patchgen_service.records.runs import find_run_by_token
+from patchgen_service.records.runs import find_run_by_token, is_pushed
 from patchgen_service.views.lines import Visible
 from patchgen_service.web.site import Site
 
@@ -98,13 +98,21 @@ class Call:
         return run
 
     def pushed_run(self, run_id: str) -> Run:
-        """A run that results may be handed into: by its own token, or one with the scope ``push``."""
+        """A run that results may be handed into: by its own token, or by one with the scope ``push``.
+
+        The second may do so where a CI job began the run, and not where the service carries it out.
+        """
         own = find_run_by_token(self.session, self.secret) if self.secret else None
         if own is not None and own.id == run_id:
             return own
         if own is not None:
             raise HTTPException(403, "This token is that of another run.")
-        return self.run(run_id, "push")
+        run = self.run(run_id, "push")
+        if not is_pushed(self.session, run):
+            raise HTTPException(
+                403, f"The service carries run {run.number} out: it takes results of runs begun with 'push' alone."
+            )
+        return run
 
     def find_repository(self, name: str, scope: str) -> Repository:
         """A repository by its name."""

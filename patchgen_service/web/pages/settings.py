@@ -18,7 +18,7 @@ from patchgen_service.accounts.roles import set_role
 from patchgen_service.accounts.tokens import SCOPES, add_token, remove_token
 from patchgen_service.database.tables import Membership, Person, Repository, Token
 from patchgen_service.database.words import ROLES, Role
-from patchgen_service.records.repositories import add_repository, change_repository
+from patchgen_service.records.repositories import add_repository, change_repository, remove_repository
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.views.rows import read_as
 from patchgen_service.web.pages.actions import posted
@@ -97,9 +97,7 @@ def end_token(request: Request, fields: Mapping[str, str]) -> Response:
 
 def new_repository(request: Request, fields: Mapping[str, str]) -> Response:
     """Add a repository."""
-    visitor = _signed_in(request)
-    if not visitor.is_admin:
-        raise HTTPException(403, "That takes an administrator of the service.")
+    visitor = _service_administrator(request)
     site: Site = request.app.state.site
     try:
         with site.transactions() as session:
@@ -125,6 +123,24 @@ def change_repository_page(request: Request, fields: Mapping[str, str]) -> Respo
     except PatchgenError as error:
         return _again(request, str(error))
     return RedirectResponse(f"/settings#r{repository.id}", 303)
+
+
+def remove_repository_page(request: Request, fields: Mapping[str, str]) -> Response:
+    """Forget a repository, whose name has to be typed, with all of its runs."""
+    visitor = _service_administrator(request)
+    site: Site = request.app.state.site
+    try:
+        with site.transactions() as session:
+            repository = session.get(Repository, min(request.path_params["repository"], LARGEST_KEY))
+            if repository is None:
+                raise HTTPException(404)
+            if fields.get("typed", "").strip() != repository.name:
+                raise PatchgenError(f"nothing was removed: that is not the name of '{repository.name}'")
+            runs = remove_repository(session, repository, visitor.name, site.clock(), site.settings.repositories)
+    except PatchgenError as error:
+        return _again(request, str(error))
+    site.work.forget_runs(runs)
+    return RedirectResponse("/settings", 303)
 
 
 def change_member(request: Request, fields: Mapping[str, str]) -> Response:
@@ -211,6 +227,13 @@ def _signed_in(request: Request) -> Visitor:
         return visit.visitor
 
 
+def _service_administrator(request: Request) -> Visitor:
+    visitor = _signed_in(request)
+    if not visitor.is_admin:
+        raise HTTPException(403, "That takes an administrator of the service.")
+    return visitor
+
+
 def _administrator(request: Request) -> Visitor:
     with open_visit(request) as visit:
         visit.check_role(request.path_params["repository"], "admin")
@@ -229,5 +252,6 @@ ROUTES = [
     Route("/settings/tokens/{token:int}/end", posted(end_token), methods=["POST"]),
     Route("/settings/repositories", posted(new_repository), methods=["POST"]),
     Route("/settings/repositories/{repository:int}", posted(change_repository_page), methods=["POST"]),
+    Route("/settings/repositories/{repository:int}/remove", posted(remove_repository_page), methods=["POST"]),
     Route("/settings/repositories/{repository:int}/members", posted(change_member), methods=["POST"]),
 ]

@@ -25,6 +25,7 @@ from patchgen_service.jobs.releases import IndexProblem, read_releases, watch_re
 from patchgen_service.jobs.service import Chore, Jobs
 from patchgen_service.records.files import list_files
 from patchgen_service.records.new_runs import RunCause, begin_run
+from patchgen_service.records.repositories import remove_repository
 from patchgen_service.records.runs import cancel_run
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import RunLimits, ServiceSettings
@@ -151,6 +152,31 @@ def test_cancelled_and_superseded_runs_end_with_their_processes(
     jobs.cancel(second)
     wait_until(lambda: not processes_with(f"work/{second}"), 20)
     assert (read_run(shop, second).status, read_run(shop, second).message) == ("cancelled", "cancelled by ada")
+
+
+def test_the_runs_of_a_removed_repository_end_and_nothing_of_it_is_left(
+    project: GitProject, shop: JobContext, start: Callable[..., Jobs], caplog: pytest.LogCaptureFixture
+) -> None:
+    repository, jobs = add_repository(shop, project), start(shop)
+    whole = begin(shop, repository, project.commit("More"))
+    jobs.begin(whole)
+    assert wait_for(shop, whole).status == "passed"
+    project.write("models/loop/loop_patch_gen_config.py", LOOP)
+    looping = begin(shop, repository, project.commit("Loop"))
+    jobs.begin(looping)
+    wait_until(lambda: bool(processes_with(f"work/{looping}")))
+    assert (shop.settings.mirrors_folder / str(repository)).is_dir()
+    assert list(shop.store.digests())
+    with shop.transactions() as session:
+        runs = remove_repository(session, session.get_one(Repository, repository), "ada", shop.clock())
+    assert runs == [looping]
+    jobs.forget_runs(runs)
+    wait_until(lambda: not processes_with(f"work/{looping}"), 20)
+    wait_until(lambda: not list(shop.store.digests()) and not list(shop.settings.mirrors_folder.iterdir()), 20)
+    jobs.stop()
+    with shop.transactions() as session:
+        assert session.scalars(select(Run)).all() == []
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_run_that_the_end_of_the_service_interrupts_is_resumed(

@@ -11,7 +11,7 @@ from service_team import Team
 from sqlalchemy import select
 
 from patchgen_core.errors import PatchgenError
-from patchgen_service.database.tables import AuditEntry, Repository
+from patchgen_service.database.tables import AuditEntry, Base, Repository
 from patchgen_service.records.machines import (
     ReleaseFacts,
     hear_from_worker,
@@ -58,6 +58,24 @@ def test_the_audit_has_no_password_of_an_address(team: Team) -> None:
     with team.transactions() as session:
         entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
         assert [entry.details["url"] for entry in entries[-2:]] == ["https://git.example/acme/other.git"] * 2
+
+
+def test_what_the_file_of_settings_declares_is_not_removed(sqlite_team: Team) -> None:
+    """The next start would add it again, without its runs."""
+    declared = RepositorySettings("acme/models", URL)
+    with sqlite_team.transactions() as session, pytest.raises(PatchgenError, match=r"service\.toml declares"):
+        remove_repository(session, sqlite_team.repository(session), "ada", NOW, [declared])
+
+
+def test_a_removed_repository_takes_all_of_its_rows_along(team: Team) -> None:
+    team.run("a" * 40)
+    unfinished = team.begin("b" * 40)
+    with team.transactions() as session:
+        take_turn(session, "poll 1", timedelta(hours=1), NOW)
+        assert remove_repository(session, team.repository(session), "ada", NOW) == [unfinished.id]
+    with team.transactions() as session:
+        kept = [table.name for table in Base.metadata.sorted_tables if session.execute(select(table)).first()]
+    assert kept == ["artifact", "environment", "audit_entry"], "what retention removes, and what stays"
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,24 @@ def test_the_patch_is_one_that_git_applies(sqlite_team: Team, approver: Visitor)
     assert text.endswith("+    return x * 3\n")
 
 
+def test_a_repository_is_removed_by_who_types_its_name(sqlite_team: Team, visitor: Visitor) -> None:
+    run, action = red_run(sqlite_team), "/settings/repositories/1/remove"
+    add_member(sqlite_team, "edsger", "admin")
+    visitor.enter("edsger")
+    assert action not in visitor.get("/settings").text
+    assert visitor.submit("/settings", action, typed="acme/models").status_code == 403
+    add_member(sqlite_team, "root", is_admin=True)
+    visitor.enter("root")
+    answer = visitor.submit("/settings", action, typed="acme/model")
+    assert (answer.status_code, "not the name of 'acme/models'" in words_of(answer.text)) == (400, True)
+    assert visitor.get(f"/runs/{run}").status_code == 200
+    answer = visitor.submit("/settings", action, typed="acme/models")
+    assert (answer.status_code, "acme/models" in words_of(answer.text)) == (200, False)
+    assert visitor.get(f"/runs/{run}").status_code == 404
+    assert "repository.remove" in visitor.get("/audit").text
+    assert visitor.submit("/settings", action, typed="acme/models").status_code == 404
+
+
 def test_a_token_is_shown_once(sqlite_team: Team, approver: Visitor) -> None:
     fields = {"name": "CI", "scope-push": "1"}
     page = approver.submit("/settings", "/settings/tokens", **fields).text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,49 @@ def test_what_a_ci_job_hands_in_is_compared_and_told_of(team: Team, tmp_path: Pa
         run = session.get_one(Run, begun["id"])
         changes = {row.config: row.change for row in session.scalars(select(Result).where(Result.run_id == run.id))}
         assert (run.previous_id, changes["models.known"], changes["models.toy"]) == (baseline.id, "known", "new")
+
+
+def test_a_ci_job_hands_nothing_into_runs_of_the_service(team: Team, api: Visitor) -> None:
+    """Else whoever may push could say of a commit that it is green which the service is still running."""
+    run = team.begin("c" * 40, delivery="of-the-forge")
+    team.start(run)
+    headers, address = bearer(team, "push", "run", role="admin"), f"/api/v1/runs/{run.id}"
+    posts = {"results": {"results": []}, "files": {"kind": "log", "name": "a", "content": ""}, "end": {}}
+    for what, content in posts.items():
+        answer = api.post(f"{address}/{what}", json=content, headers=headers)
+        assert (answer.status_code, "The service carries run 1 out" in answer.text) == (403, True), what
+    new = {"branch": "main", "sha": run.sha, "delivery": "of-the-forge", "push": True}
+    answer = api.post("/api/v1/repositories/1/runs", json=new, headers=headers)
+    assert (answer.status_code, "which the service carries out" in answer.text) == (409, True)
+    assert (team.read(run).status, team.read(run).token) == ("running", "")
+
+
+def test_the_service_carries_no_run_of_a_ci_job_out(team: Team, api: Visitor) -> None:
+    headers = bearer(team, "push", "run")
+    new = {"branch": "main", "sha": SHA, "delivery": "job-1"}
+    assert api.post("/api/v1/repositories/1/runs", json={**new, "push": True}, headers=headers).status_code == 201
+    answer = api.post("/api/v1/repositories/1/runs", json=new, headers=headers)
+    assert (answer.status_code, "which takes the results of a CI job" in answer.text) == (409, True)
+
+
+def test_an_administrator_of_the_service_alone_removes_a_repository(team: Team, tmp_path: Path) -> None:
+    stopped: list[str] = []
+
+    class Work(NoWork):
+        def forget_runs(self, runs: Sequence[str]) -> None:
+            stopped.extend(runs)
+
+    api = Visitor(make_site(team.transactions, team.store, tmp_path, work=Work()))
+    run = team.begin("c" * 40)
+    assert api.delete("/api/v1/repositories/1").status_code == 401
+    assert api.delete("/api/v1/repositories/1", headers=bearer(team, "admin", role="admin")).status_code == 403
+    add_member(team, "root", is_admin=True)
+    with team.transactions() as session:
+        token = add_token(session, find_person(session, "root"), "CI", ["admin"], NOW)
+    headers = {"authorization": f"Bearer {token}"}
+    assert api.delete("/api/v1/repositories/1", headers=headers).status_code == 204
+    assert api.delete("/api/v1/repositories/1", headers=headers).status_code == 404
+    assert stopped == [run.id]
 
 
 def test_the_token_of_a_run_does_nothing_else(team: Team, api: Visitor) -> None:
