@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 from datetime import timedelta
+from pathlib import Path
 
 from sqlalchemy import Engine
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.report.words import quantity
 from patchgen_service.cli.serving import settings_of
 from patchgen_service.database.copying import copy_database
@@ -27,10 +28,11 @@ _ALIVE = timedelta(minutes=1)
 def keep(options: argparse.Namespace) -> int:
     """Look after a service's data; returns the exit code."""
     settings = settings_of(options)
+    if options.action == "backup":
+        _require_service(settings)
     settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     engine, store = open_database(settings.database_url), Store(settings.files_folder)
     if options.action == "backup":
-        upgrade_database(engine)
         print(_tell(write_backup(engine, store, options.file)))
         print(_tell_of_key(settings, "Keep {} with the backup, in another place: it is not in it."))
     elif options.action == "restore":
@@ -45,6 +47,13 @@ def keep(options: argparse.Namespace) -> int:
         upgrade_database(engine)
         print("the database is that of this version")
     return 0
+
+
+def _require_service(settings: ServiceSettings) -> None:
+    """A PatchgenError where there is no database: to open one would make it."""
+    path = settings.database_url.removeprefix("sqlite:///")
+    if path != settings.database_url and not Path(path).exists():
+        raise PatchgenError("there is no service to back up", Location(path), "--data names the folder of its data.")
 
 
 def _tell_of_key(settings: ServiceSettings, sentence: str) -> str:
@@ -67,6 +76,7 @@ def _refuse_running(engine: Engine, what: str) -> None:
 
 
 def _tell(summary: BackupSummary) -> str:
-    text = f"{quantity(sum(summary.rows.values()), 'row')}, {quantity(summary.files, 'file')}"
+    counts = f"{quantity(sum(summary.rows.values()), 'row')}, {quantity(summary.files, 'file')}"
+    text = f"{counts}, in tables of revision {summary.revision}"
     lost = quantity(len(summary.missing), "file")
     return f"{text}; {lost} could not be read: {', '.join(summary.missing)}" if summary.missing else text

@@ -1,4 +1,4 @@
-"""All rows of a database copied into another: from SQLite to PostgreSQL, and into and out of backups."""
+"""All rows of a database copied into another: from SQLite to PostgreSQL, and out of backups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def copy_database(source: Engine, target: Engine) -> dict[str, int]:
     upgrade_database(target)
     with read_snapshot(source) as reading, target.begin() as writing:
         _require_no_rows(writing)
-        return {table.name: _copy_table(reading, writing, table) for table in Base.metadata.sorted_tables}
+        return {table.name: copy_table(reading, writing, table) for table in Base.metadata.sorted_tables}
 
 
 def require_empty(target: Engine) -> None:
@@ -51,7 +51,7 @@ def read_snapshot(engine: Engine) -> Connection:
     return connection.execution_options(read_only=True)
 
 
-def _copy_table(reading: Connection, writing: Connection, table: Table) -> int:
+def copy_table(reading: Connection, writing: Connection, table: Table) -> int:
     """Copy a table; columns that refer to rows of the same table are set when all of them are there."""
     own = [column for column in table.columns if any(key.column.table is table for key in column.foreign_keys)]
     keys = list(table.primary_key.columns)

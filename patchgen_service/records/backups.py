@@ -13,16 +13,18 @@ import re
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_service.database.copying import copy_database, require_empty
+from patchgen_service.database.copying import copy_database, read_snapshot, require_empty
+from patchgen_service.database.copying_tables import copy_tables
 from patchgen_service.database.engine import describe_cause, open_database
-from patchgen_service.database.revisions import head_revision
+from patchgen_service.database.revisions import head_revision, known_revisions, read_revision
 from patchgen_service.database.tables import Artifact
 from patchgen_service.store import Store, StoreError
 
@@ -36,42 +38,53 @@ class BackupSummary:
     """What a backup holds.
 
     Attributes:
+        revision: which tables it has; restoring it makes those of the present version of them.
         rows: how many rows of each table.
         missing: digests of stored files that were gone or damaged, and are not in it.
     """
 
+    revision: str
     rows: dict[str, int]
     files: int
     missing: tuple[str, ...] = ()
 
 
 def write_backup(engine: Engine, store: Store, path: Path) -> BackupSummary:
-    """Write a backup, while the service runs or not; a PatchgenError when the file cannot be written.
+    """Write a backup, while the service runs or not; the database stays as it is, whichever version made its tables.
 
-    Rows are those of one moment. Files that are removed as too old meanwhile are named as missing.
+    Rows are those of one moment. Files that are removed as too old meanwhile are named as missing. A PatchgenError
+    when the database has no tables of a service, or the file cannot be written.
     """
+    with read_snapshot(engine) as reading:
+        revision = read_revision(reading)
+        if revision is None:
+            raise PatchgenError("there is nothing to back up: the database has no tables of the service")
+        return _write(reading, revision, store, path)
+
+
+def _write(reading: Connection, revision: str, store: Store, path: Path) -> BackupSummary:
     try:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.absolute().parent) as folder:
             copy = open_database(f"sqlite:///{Path(folder) / _ROWS}")
-            rows = copy_database(engine, copy)
-            with copy.connect() as connection:
-                digests = list(connection.scalars(select(Artifact.digest).order_by(Artifact.digest)))
+            rows = copy_tables(reading, copy)
+            digests = _read_digests(copy)
             copy.dispose()
             temporary = Path(folder) / "backup"
-            missing = _write_archive(temporary, Path(folder) / _ROWS, store, digests)
+            about: Mapping[str, str | int] = {"format": _FORMAT, "revision": revision}
+            missing = _write_archive(temporary, about, Path(folder) / _ROWS, store, digests)
             os.replace(temporary, path)
     except OSError as error:
         raise PatchgenError(f"the backup cannot be written: {error.strerror}", Location(str(path))) from None
     except OperationalError as error:  # of the copy, most likely, for which there is no room
         raise PatchgenError(f"the backup cannot be written: {describe_cause(error)}", Location(str(path))) from None
-    return BackupSummary(rows, len(digests) - len(missing), tuple(missing))
+    return BackupSummary(revision, rows, len(digests) - len(missing), tuple(missing))
 
 
 def restore_backup(path: Path, engine: Engine, store: Store) -> BackupSummary:
     """Fill an empty database and the stored files from a backup, be it of an older version of the service.
 
-    A PatchgenError when the file is no backup or damaged, or the database or the stored files are not empty; they
-    then stay as they were.
+    A PatchgenError when the file is no backup, damaged or of a later version, or the database or the stored files are
+    not empty; they then stay as they were.
     """
     require_empty(engine)
     if next(store.digests(), None) is not None:
@@ -86,7 +99,7 @@ def restore_backup(path: Path, engine: Engine, store: Store) -> BackupSummary:
 def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
     try:
         with tempfile.TemporaryDirectory(prefix="patchgen-restore-") as folder, tarfile.open(path, "r:gz") as archive:
-            _check_format(archive, path)
+            revision = _check_about(archive, path)
             files = 0
             for member in archive:
                 if match := _FILE.fullmatch(member.name):
@@ -98,9 +111,7 @@ def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
                         shutil.copyfileobj(stream, target)
             copy = open_database(f"sqlite:///{Path(folder) / _ROWS}")
             rows = copy_database(copy, engine)
-            with copy.connect() as connection:
-                digests = connection.scalars(select(Artifact.digest).order_by(Artifact.digest))
-                missing = tuple(digest for digest in digests if not store.path(digest).exists())
+            missing = tuple(digest for digest in _read_digests(copy) if not store.path(digest).exists())
             copy.dispose()
     except (tarfile.TarError, EOFError, json.JSONDecodeError) as error:
         raise PatchgenError(f"it is no backup, or damaged: {error}", Location(str(path))) from None
@@ -110,14 +121,21 @@ def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
         raise PatchgenError(f"the backup cannot be restored: {describe_cause(error)}", Location(str(path))) from None
     except OSError as error:
         raise PatchgenError(f"the backup cannot be read: {error.strerror or error}", Location(str(path))) from None
-    return BackupSummary(rows, files, missing)
+    return BackupSummary(revision, rows, files, missing)
 
 
-def _write_archive(target: Path, rows: Path, store: Store, digests: list[str]) -> list[str]:
+def _read_digests(copy: Engine) -> list[str]:
+    with copy.connect() as connection:
+        return list(connection.scalars(select(Artifact.digest).order_by(Artifact.digest)))
+
+
+def _write_archive(
+    target: Path, about: Mapping[str, str | int], rows: Path, store: Store, digests: list[str]
+) -> list[str]:
     missing = []
     with open(target, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as archive:
-            _add(archive, _ABOUT, json.dumps({"format": _FORMAT, "revision": head_revision()}).encode())
+            _add(archive, _ABOUT, json.dumps(about).encode())
             archive.add(rows, _ROWS)
             for digest in digests:
                 try:
@@ -135,12 +153,17 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(member, io.BytesIO(data))
 
 
-def _check_format(archive: tarfile.TarFile, path: Path) -> None:
+def _check_about(archive: tarfile.TarFile, path: Path) -> str:
+    """The revision of a backup's tables; a PatchgenError where it is none that can be read here."""
     first = archive.next()
     if first is None or first.name != _ABOUT:
         raise PatchgenError("it is no backup of the service", Location(str(path)))
-    if json.loads(_read_member(archive, first)).get("format") != _FORMAT:
-        raise PatchgenError("it is a backup of a later version of the service", Location(str(path)))
+    about = json.loads(_read_member(archive, first))
+    revision = str(about.get("revision"))
+    if about.get("format") != _FORMAT or revision not in known_revisions():
+        message = f"it is a backup of a later version of the service, which knows more than revision {head_revision()}"
+        raise PatchgenError(f"{message}: it is of {revision}", Location(str(path)), "Restore it with that version.")
+    return revision
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -18,6 +18,7 @@ from service_team import Team
 
 from patchgen_core.cli.main import main
 from patchgen_service.database.engine import make_transactions, open_database
+from patchgen_service.database.revisions import head_revision
 from patchgen_service.database.tables import Repository, Run, Worker
 from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import read_result
@@ -63,7 +64,7 @@ def test_a_service_comes_back_from_its_backup(home: Path, tmp_path: Path, comman
     """With its key, which has to be kept beside the backup: both commands say so."""
     backup, other = tmp_path / "monday.backup", tmp_path / "other"
     text = command(home, "backup", str(backup))
-    assert "1 file" in text
+    assert f"1 file, in tables of revision {head_revision()}" in text
     assert f"Keep {home / KEY_NAME} with the backup, in another place: it is not in it." in text
     text = command(other, "restore", str(backup))
     assert "Start it with the key of the service that was backed up" in text
@@ -73,6 +74,12 @@ def test_a_service_comes_back_from_its_backup(home: Path, tmp_path: Path, comman
     with team.transactions() as session:
         (run,) = session.query(Run).all()
     assert (run.status, read_result(team.store, team.results(run)["drift"]).status) == ("drifted", "drifted")
+
+
+def test_where_there_is_no_service_there_is_no_backup(tmp_path: Path, command: Command) -> None:
+    """An empty one would look like one, and be missed when it is needed."""
+    assert "there is no service to back up" in command(tmp_path / "slip", "backup", str(tmp_path / "a.backup"))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_restored_over_something(home: Path, tmp_path: Path, command: Command) -> None:

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from alembic import command
 from service_samples import NOW, make_result
 from service_team import Team
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, inspect, select, text
 
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.copying import copy_database
 from patchgen_service.database.engine import make_transactions, open_database
-from patchgen_service.database.revisions import head_revision
-from patchgen_service.database.tables import Base, Repository, Run
+from patchgen_service.database.revisions import head_revision, read_revision
+from patchgen_service.database.tables import Base, PeriodicTask, Repository, Run
+from patchgen_service.database.upgrading import make_config
 from patchgen_service.records.backups import restore_backup, write_backup
 from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.results import read_result
@@ -97,6 +99,45 @@ def test_a_backup_brings_everything_back(team: Team, engine: Engine, tmp_path: P
     with again.transactions() as session:
         run = session.scalars(select(Run).filter_by(number=2)).one()
     assert read_result(files, again.results(run)["drift"]).status == "drifted"
+
+
+def test_a_backup_has_what_is_there_whichever_version_made_it(empty_url: str, tmp_path: Path) -> None:
+    """One is made before an upgrade, and so must not be one; restoring it brings it to this version."""
+    path, source, store = tmp_path / "old.backup", open_database(empty_url), Store(tmp_path / "files")
+    moment = "2026-11-23 12:00:00+00:00" if source.dialect.name == "postgresql" else "2026-11-23 12:00:00.000000"
+    with source.begin() as connection:
+        command.upgrade(make_config(connection), "0001")
+        connection.execute(text("INSERT INTO periodic_task (name, done) VALUES ('a', :at)"), {"at": moment})
+    summary = write_backup(source, store, path)
+    assert (summary.revision, summary.rows["periodic_task"], sum(summary.rows.values())) == ("0001", 1, 1)
+    with source.connect() as connection:
+        assert (read_revision(connection), inspect(connection).has_table("webhook_delivery")) == ("0001", False)
+    target = open_database(f"sqlite:///{tmp_path / 'target.sqlite'}")
+    assert restore_backup(path, target, Store(tmp_path / "restored")).revision == "0001"
+    with make_transactions(target)() as session:
+        assert session.get_one(PeriodicTask, "a").done == NOW
+        assert read_revision(session.connection()) == head_revision()
+    source.dispose()
+
+
+def test_a_backup_of_a_later_version_is_left_to_that(team: Team, engine: Engine, tmp_path: Path) -> None:
+    path = tmp_path / "later.backup"
+    fill(team)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '0815'"))
+        connection.execute(text("CREATE TABLE later (id INTEGER PRIMARY KEY, at TIMESTAMP, facts JSON)"))
+        connection.execute(text("INSERT INTO later (id, facts) VALUES (1, '{}'), (2, NULL)"))
+    try:
+        summary = write_backup(engine, team.store, path)
+        assert (summary.revision, summary.rows["later"], summary.files) == ("0815", 2, 2)
+        target, files = open_database(f"sqlite:///{tmp_path / 'target.sqlite'}"), Store(tmp_path / "restored")
+        with pytest.raises(PatchgenError, match=f"knows more than revision {head_revision()}: it is of 0815"):
+            restore_backup(path, target, files)
+        assert list(files.digests()) == []
+    finally:  # the tables are those of other tests as well
+        with engine.begin() as connection:
+            connection.execute(text("DROP TABLE later"))
+            connection.execute(text("UPDATE alembic_version SET version_num = :head"), {"head": head_revision()})
 
 
 def test_a_backup_goes_on_where_files_are_gone_and_names_them(team: Team, engine: Engine, tmp_path: Path) -> None:
