@@ -17,6 +17,7 @@ from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.modes import Call, call_forward
 from patchgen_core.models.random_values import reseed
 from patchgen_core.models.routing import Choices, Following, Recording
+from patchgen_core.models.tensor_errors import ErrorOfEager
 from patchgen_core.models.toy_models import forget_positions
 from patchgen_core.workers.phases import phase
 
@@ -68,6 +69,13 @@ class Run:
     has_media: bool = False
     calls: dict[str, int] = field(default_factory=dict)
     without_gradient: frozenset[str] = frozenset()
+    _errors: tuple[Run | None, dict[str, ErrorOfEager]] = field(default=(None, {}), init=False, repr=False)
+
+    def errors_against(self, reference: Run | None) -> dict[str, ErrorOfEager]:
+        """How far ``values`` are off a reference, as measured before; for more to be added, and kept for one."""
+        if self._errors[0] is not reference or reference is None:
+            self._errors = (reference, {})
+        return self._errors[1]
 
     def with_calls_of(self, other: Run) -> Run:
         """The same run with what modules gave in their first call for the further calls that they have in another."""
@@ -104,8 +112,7 @@ def run_model(
         model: in training mode; its gradients are dropped before and after.
         batch: is copied to the device and, where it is floating, the dtype of the model.
         logits_alone: whether to run that second time.
-        like: the run that this one is compared with: where rounding decides what a router chooses, this one
-            chooses the same.
+        like: the run it is compared with: where rounding decides what a router chooses, this one chooses the same.
         layers: whether to keep what every module is given and gives, which takes long; not of a run that nobody may
             watch.
     """

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, Run
+from patchgen_core.models.tensor_errors import ErrorOfEager, compare_tensors, measure_eager, to_array
 
-_Array = npt.NDArray[np.float64]
 _NONE = "none"
 _FEW = 16
 
@@ -171,8 +168,9 @@ def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: floa
     chance, is allowed what the worst tensor is.
     """
     reference_values = reference.values if reference is not None else {}
+    errors = eager.errors_against(reference)
     rows = [
-        _compare(name, patched.values, eager.values, reference_values, multiple)
+        _compare(name, patched.values, eager.values, reference_values, multiple, errors)
         for name in eager.values
         if name not in patched.left_out
     ]
@@ -201,7 +199,9 @@ def _compare(
     eager: Mapping[str, torch.Tensor | None],
     reference: Mapping[str, torch.Tensor | None],
     multiple: float,
+    errors: dict[str, ErrorOfEager] | None = None,
 ) -> Difference:
+    """How one tensor compares; ``errors`` are those of eager that were measured before, and get this one's."""
     ours, theirs = patched.get(name), eager.get(name)
     shape, dtype = _describe("shape", ours, theirs), _describe("dtype", ours, theirs)
     if ours is None or theirs is None:
@@ -209,45 +209,17 @@ def _compare(
         return Difference(name, shape, dtype, worst, worst, 0.0)
     if ours.shape != theirs.shape or (ours.dtype != theirs.dtype and not (multiple and theirs.dim() == 0)):
         return Difference(name, shape, dtype, float("inf"), float("inf"), 0.0)
-    own, other = _unbounded(ours), _unbounded(theirs)
     if not multiple:
-        absolute, relative = _error(own, other)
+        absolute, relative = (0.0, 0.0) if torch.equal(ours, theirs) else compare_tensors(ours, to_array(theirs))
         return Difference(name, shape, dtype, absolute, relative, 0.0)
-    reference_value = reference.get(name)
-    truth = other if reference_value is None or reference_value.shape != theirs.shape else _unbounded(reference_value)
-    of_eager = _error(other, truth)[1]
-    if not math.isfinite(of_eager):  # what eager itself gets wrong without bounds bounds nothing
-        truth, of_eager = other, 0.0
-    absolute, relative = _error(own, truth)
-    floor = torch.finfo(theirs.dtype).eps if _size(truth) else 0.0
-    return Difference(name, shape, dtype, absolute, relative, multiple * max(of_eager, floor), of_eager)
-
-
-def _unbounded(value: torch.Tensor) -> _Array:
-    """In float64, with infinities for the largest numbers of a dtype, which stand for those in masks."""
-    most, wide = torch.finfo(value.dtype).max / 2, value.double().numpy()
-    return np.where(np.abs(wide) > most, np.copysign(np.inf, wide), wide)
-
-
-def _size(truth: _Array) -> float:
-    """The norm of what is finite."""
-    return _norm(np.where(np.isfinite(truth), truth, 0.0))
-
-
-def _norm(value: _Array) -> float:
-    return math.sqrt(np.square(value).sum())  # without BLAS, whose threads cost more than they save
-
-
-def _error(value: _Array, truth: _Array) -> tuple[float, float]:
-    """Largest difference, where equal infinities do not differ, and its norm over that of a truth that is not zero."""
-    same = (value == truth) | (np.isnan(value) & np.isnan(truth))
-    if same.all():
-        return 0.0, 0.0
-    with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, value - truth)
-    if not np.isfinite(difference).all():
-        return float("inf"), float("inf")
-    return float(np.abs(difference).max()), _norm(difference) / (_size(truth) or 1.0)
+    error = (errors or {}).get(name) or measure_eager(theirs, reference.get(name))
+    if errors is not None:
+        errors[name] = error
+    is_same = ours.dtype == theirs.dtype and torch.equal(ours, theirs)
+    absolute, relative = (error.absolute, error.relative) if is_same else compare_tensors(ours, error.truth)
+    return Difference(
+        name, shape, dtype, absolute, relative, multiple * max(error.relative, error.floor), error.relative
+    )
 
 
 def _describe(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None) -> str:
