@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 from patchgen_core.files import read_text
 
@@ -27,3 +29,23 @@ def _parse(text: str) -> ast.Module:
 def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
     """All nodes of a module."""
     return tuple(ast.walk(tree))
+
+
+def lines_with_code(path: str) -> frozenset[int]:
+    """The lines of what a module's file holds now that have something to run; none where that is no Python."""
+    return _lines_with_code(read_text(Path(path)) or "")
+
+
+@functools.lru_cache(maxsize=4)
+def _lines_with_code(text: str) -> frozenset[int]:
+    try:
+        return frozenset(_lines_of(compile(text, "", "exec")))
+    except SyntaxError:
+        return frozenset()
+
+
+def _lines_of(code: CodeType) -> Iterator[int]:
+    yield from (line for _, _, line in code.co_lines() if line)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _lines_of(constant)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 
 from patchgen_core.checks.parity.parsed_modules import nodes_of, parse_module
 from patchgen_core.checks.parity.request import ParityRequest
@@ -15,12 +16,12 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
     """Every name, attribute, argument, keyword and string in the code of a module's patches, and in what upstream has
     in their place; the names of what is patched are among them."""
     names: set[str] = set()
+    lines = defaultdict(set, {request.path: {line for patch in request.patches for line in patch.fresh}})
     for spans in spans_of(request.path, request.patches).values():
         for span in spans:
-            text = request.text if request.text is not None and span.file == request.path else None
-            names.update(_names_between(span.file, text, [(span.first, span.last)]))
-    fresh = [(line, line) for patch in request.patches for line in patch.fresh]
-    names.update(_names_between(request.path, request.text, fresh))
+            lines[span.file].update(range(span.first, span.last + 1))
+    for path, own in lines.items():
+        names.update(_names_on(path, request.text if path == request.path else None, own))
     targets = {patch.target for patch in request.patches}
     names.update(target.rpartition(".")[2] for target in targets)
     for dotted, node in _definitions(upstream_path):
@@ -29,8 +30,7 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
     return frozenset(names)
 
 
-def _names_between(path: str, text: str | None, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
-    lines = {line for first, last in spans for line in range(first, last + 1)}
+def _names_on(path: str, text: str | None, lines: Collection[int]) -> Iterator[str]:
     nodes = (node for node in nodes_of(parse_module(path, text)) if getattr(node, "lineno", 0) in lines)
     yield from _names_in(nodes)
 

@@ -6,7 +6,6 @@ import ast
 import importlib
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -15,7 +14,6 @@ from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.unrun_lines import Elsewhere
 from patchgen_core.checks.parity_codes import UNREACHED
 from patchgen_core.errors import Problem
-from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution, Span
 from patchgen_core.models.implementations import BoundSlots
 from patchgen_core.syntax.nodes import DEFINITIONS
@@ -134,20 +132,20 @@ def find_uncalled_slots(
 ) -> Iterator[Problem]:
     """The slots that were bound and never called; a patch's code may have run around them. Those that heads which are
     skipped alone refer to are no finding."""
-    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
+    tree = parse_module(request.path, request.text)
     for name, count in calls.items():
-        users = set() if count else _users_of(name.partition("[")[0], text)
+        users = set() if count else _users_of(name.partition("[")[0], tree)
         if not count and not (users and users <= set(skipped)):
             message = f"no toy batch calls '{name}', which is bound to {request.implementation}"
             hint = _HINT.format(code=UNREACHED, target=name)
             yield Problem(message, request.declared, hint, code=UNREACHED, target=name)
 
 
-def _users_of(name: str, text: str) -> set[str]:
+def _users_of(name: str, tree: ast.Module) -> set[str]:
     """The classes and functions at the top of a module that refer to a name."""
     return {
         node.name
-        for node in ast.parse(text).body
+        for node in tree.body
         if isinstance(node, DEFINITIONS)
         and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))
     }

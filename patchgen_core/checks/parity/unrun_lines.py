@@ -6,14 +6,12 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from types import CodeType
 
 from patchgen_core.checks.parity.findings import lines_of
+from patchgen_core.checks.parity.parsed_modules import lines_with_code, nodes_of, parse_module
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity_codes import UNRUN
 from patchgen_core.errors import Problem
-from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
@@ -51,14 +49,10 @@ def find_unrun_lines(
     side that runs is looked at, because other implementations and machines run the other one. Code that ends in
     ``raise``, stands under ``TYPE_CHECKING``, or does no more than name None, is left out.
     """
-    text = read_text(Path(request.path)) or ""
     if not any(patch.fresh for patch in request.patches):
         return
-    try:
-        tree, code = ast.parse(text), set(_executable(compile(text, request.path, "exec")))
-    except SyntaxError:  # what ran is not what stands there
-        return
-    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    functions = [node for node in nodes_of(parse_module(request.path)) if isinstance(node, FUNCTIONS)]
+    code = lines_with_code(request.path)
     for patch in request.patches:
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
@@ -89,14 +83,6 @@ def ranges(lines: Sequence[int]) -> Iterator[tuple[int, int]]:
             first = line
         last = line
     yield first, last
-
-
-def _executable(code: CodeType) -> Iterator[int]:
-    """The lines that code has something to run on."""
-    yield from (line for _, _, line in code.co_lines() if line)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _executable(constant)
 
 
 @dataclass(frozen=True)
