@@ -49,8 +49,9 @@ class BranchState:
 
     @property
     def is_red(self) -> bool:
-        """Whether somebody should look."""
-        return self.verdict is not None and self.verdict.is_red
+        """Whether somebody should look: it is red, or is going to be with the run that goes on."""
+        is_turning_red = self.newest.is_unfinished and self.newest.counts.bad > 0
+        return is_turning_red or (self.verdict is not None and self.verdict.is_red)
 
 
 @dataclass(frozen=True)

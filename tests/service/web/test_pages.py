@@ -45,6 +45,21 @@ def test_what_is_red_comes_first_on_the_first_page(sqlite_team: Team, visitor: V
     assert page.index("zzz") < page.index("main")
 
 
+def test_a_branch_is_green_when_a_run_says_so_and_red_with_the_first_red_result(
+    sqlite_team: Team, visitor: Visitor
+) -> None:
+    publish(sqlite_team)
+    run = sqlite_team.begin("b" * 40)
+    sqlite_team.start(run)
+    assert "1 branch, and no run has ended yet." in words_of(visitor.get("/").text)
+    sqlite_team.add(run, make_result("models.red", "contract", "failed"))
+    assert "1 of 1 branch is red" in words_of(visitor.get("/").text)
+    assert "1 result 1 red" in words_of(visitor.get("/").text)
+    sqlite_team.end(run)
+    sqlite_team.run("c" * 40)
+    assert "green 1 branch, none of them red" in words_of(visitor.get("/").text)
+
+
 def test_a_run_shows_what_is_new_then_its_diff_then_what_to_do(sqlite_team: Team, visitor: Visitor) -> None:
     publish(sqlite_team)
     before = sqlite_team.run("b" * 40, {"drift": "clean", "contract": "failed"})
