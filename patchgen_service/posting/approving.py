@@ -142,7 +142,8 @@ def _begin_run(session: Session, approval: Approval, now: datetime) -> None:
     person = session.get_one(Person, approval.person_id)
     name = one_line(person.name)
     first = repeat_cause(session, run, "approval", f"approval-{approval.id}", name)
-    cause = replace(first, sha=approval.sha, before=run.sha, author=name, committed=now)
+    subject = _subject(len(regenerated_files(session, run.id)))
+    cause = replace(first, sha=approval.sha, before=run.sha, subject=subject, author=name, committed=now)
     begin_run(session, session.get_one(Repository, run.repository_id), cause, now)
 
 
@@ -216,10 +217,14 @@ def _is_loop(mirror: Mirror, head: str) -> bool:
     return len(newest) == MOST_IN_A_ROW and all(commit.read_trailer(DIGEST_TRAILER) for commit in newest)
 
 
+def _subject(files: int) -> str:
+    return f"Regenerate {quantity(files, 'file')}"
+
+
 def _message(task: _Task, base_url: str) -> str:
     paths = [*(f"- {one_line(path)}" for path in sorted(task.files))]
     lines = [
-        f"Regenerate {quantity(len(task.files), 'file')}",
+        _subject(len(task.files)),
         "",
         f"As approved by {task.author.name} in {run_address(base_url, task.run)}:",
         *paths,

@@ -33,7 +33,7 @@ def lead(detail: RunDetail) -> str:
     if not counts.total:
         return "There is no result."
     if not counts.bad:
-        fixed = f" {counts.fixed} that were red are fixed." if counts.fixed else ""
+        fixed = f" {counts.fixed} of them {'was' if counts.fixed == 1 else 'were'} red before." if counts.fixed else ""
         return f"{quantity(counts.total, 'check')}, none of them red.{fixed}"
     return _red(detail)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
+from patchgen_core.report.gate.stream import infer_device
 from tests.checks.test_gate import install_check
 from tests.conftest import CONFIG, PATCH, Workspace
 
@@ -107,3 +110,17 @@ def test_stream_that_cannot_be_written(gated: Workspace) -> None:
 def test_paths_are_from_the_projects_root(gated: Workspace) -> None:
     done = gated.patchgen("gate", "--checks=drift", "--stream=-")
     assert read_lines(done.stdout)[1][1]["path"] == f"proj/models/{CONFIG}"
+
+
+@pytest.mark.parametrize(
+    ("torch", "has_nvidia", "device"),
+    [
+        ("2.9.0+cpu", True, "cpu"),
+        ("2.9.0", True, "cuda"),
+        ("2.9.0+cu130", False, "cpu"),
+        ("2.9.0+rocm7", False, "auto"),
+    ],
+)
+def test_the_device_of_a_run_is_named_without_torch(torch: str, has_nvidia: bool, device: str) -> None:
+    """Else runs on a GPU and on a CPU would be one history of errors, of a device called "auto"."""
+    assert infer_device({"torch": torch}, has_nvidia) == device

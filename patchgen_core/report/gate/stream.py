@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from patchgen_core.errors import Problem
 from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.gate.report import GateReport
 
+_NVIDIA = Path("/proc/driver/nvidia")
 Send = Callable[[dict[str, Any]], None]
 """Takes one line of a stream, as JSON types."""
 
@@ -35,7 +37,9 @@ class Stream:
         self._root = root
         if not self._sends:
             return
-        environment = {"python": platform.python_version(), "device": device, "packages": installed_packages()}
+        packages = installed_packages()
+        device = infer_device(packages, _NVIDIA.exists()) if device == "auto" else device
+        environment = {"python": platform.python_version(), "device": device, "packages": packages}
         self._send({"begin": {"schema": SCHEMA, "items": items, "environment": environment}})
 
     def result(self, result: CheckResult) -> None:
@@ -59,6 +63,17 @@ class Stream:
     def _send(self, line: dict[str, Any]) -> None:
         for send in self._sends:
             send(line)
+
+
+def infer_device(packages: Mapping[str, str], has_nvidia: bool) -> str:
+    """Where "auto" has models run, as far as the packages say that without torch being imported; else "auto"."""
+    build = packages.get("torch", "").partition("+")[2]
+    if build == "cpu":
+        return "cpu"
+    if has_nvidia and not build.startswith(("rocm", "xpu")):
+        return "cuda"
+    is_other = sys.platform != "linux" or build.startswith(("rocm", "xpu")) or "torch-npu" in packages
+    return "auto" if is_other else "cpu"
 
 
 def installed_packages() -> dict[str, str]:

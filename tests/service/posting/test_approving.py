@@ -11,7 +11,7 @@ from service_samples import NOW
 from service_team import Team, results_of
 from sqlalchemy import select
 
-from patchgen_service.database.tables import Approval, Person, Run, Trigger
+from patchgen_service.database.tables import Approval, Commit, Person, Run, Trigger
 from patchgen_service.forges.clients import make_client
 from patchgen_service.git.command import Remote
 from patchgen_service.git.errors import GitError
@@ -211,6 +211,8 @@ def test_what_was_committed_is_run_and_then_the_baseline(desk: Desk) -> None:
         trigger = session.get_one(Trigger, run.trigger_id)
         assert (trigger.kind, trigger.before, run.status) == ("approval", head, "pending")
         assert trigger.actor == "Ada Patchgen-Digest: x"
+        subject = session.get_one(Commit, run.commit_id).subject
+    assert desk.mirror.read_commit(approval.sha).subject == subject == "Regenerate 2 files"
     # the forge tells of the push as well
     assert desk.team.begin(approval.sha, before=head).id == run.id
     desk.team.start(run)
