@@ -62,6 +62,25 @@ def classify(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
         {loss}
     return SequenceClassifierOutputWithPast(loss=loss, logits=pooled_logits)
 """
+TIED_WITHOUT_LABELS = """
+@config.override_method("LlamaForCausalLM.forward")
+def head_forward(self, input_ids=None, labels=None, logits_to_keep=0, num_items_in_batch=None, **kwargs):
+    outputs = self.model(input_ids=input_ids, **kwargs)
+    loss, hidden_states = None, outputs.last_hidden_state
+    if labels is None:
+        kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(hidden_states[:, kept, :])
+        if self.config.tie_word_embeddings:
+            logits = logits * {factor}
+    else:
+        logits = self.lm_head(hidden_states)
+        loss = self.loss_function(
+            logits, labels, self.config.vocab_size, num_items_in_batch=num_items_in_batch, **kwargs
+        )
+    return CausalLMOutputWithPast(
+        loss, logits, outputs.past_key_values, outputs.hidden_states, outputs.attentions
+    )
+"""
 IMPORTED = 'config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n'
 OTHER_HEADS = 'config.exclude_from_output("LlamaForTokenClassification", "LlamaForQuestionAnswering")\n'
 CLASSIFIER = f"{WHOLE}\n{OTHER_HEADS}{IMPORTED}"
@@ -82,6 +101,13 @@ def test_what_only_another_configuration_shows_is_red_with_that_alone(
     (problem,) = compare(work, patch).errors
     assert f"look at the patch of '{target}'" in problem.message
     assert f"Batch 'padded, {change}'" in problem.hint
+
+
+def test_a_head_that_branches_on_labels_is_run_without_them_too(work: Workspace) -> None:
+    assert compare(work, TIED_WITHOUT_LABELS.format(factor=1.0)).errors == ()
+    (problem,) = compare(work, TIED_WITHOUT_LABELS.format(factor=2.0)).errors
+    assert "look at the patch of 'LlamaForCausalLM.forward'" in problem.message
+    assert "Batch 'padded without labels, evaluated, tie_word_embeddings=True'" in problem.hint
 
 
 def test_a_patch_that_refuses_a_configuration_is_right(work: Workspace) -> None:

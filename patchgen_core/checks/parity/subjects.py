@@ -32,6 +32,9 @@ def make_subject(
     own_request = replace(request, patches=tuple(own))
     targets = frozenset(patch.target for patch in own)
     own_names = names if is_main else find_patched_names(own_request, path)
+    in_head = tuple(patch for patch in own if patch.target.partition(".")[0] == reference.head.name)
+    head_names = find_patched_names(replace(request, patches=in_head), path) if is_main else own_names
+    head_targets = frozenset(patch.target for patch in in_head)
     return Subject(
         reference.toy,
         tuple(batches),
@@ -43,5 +46,6 @@ def make_subject(
         is_thorough=request.level == THOROUGH,
         read=find_read_names(own_names, targets, path),
         own_names=own_names,
+        read_in_head=find_read_names(head_names, head_targets, path) if "labels" in head_names else frozenset(),
         numbers=find_patched_numbers(own_request, path),
     )

@@ -11,6 +11,7 @@ from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.config_changes import Change
 from patchgen_core.models.config_values import declared_names, kind_of, list_changes
+from patchgen_core.models.modes import EVALUATION
 from patchgen_core.models.random_values import random_floats
 from patchgen_core.models.toy_sizes import KINDS
 
@@ -50,9 +51,18 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     for changes in _list(subject):
         for batch in _choose_batches(subject.batches, changes):
             yield batch.with_changes(changes)
+            own = tuple(change for change in changes if _field(change) in subject.read_in_head)
+            if own and "labels" in batch.inputs and not subject.has_kernels:
+                yield _without_labels(batch).with_changes(own)
     if subject.toy.kind == _CLASSIFIED and (subject.is_thorough or "problem_type" in subject.read):
         plain = next((batch for batch in subject.batches if "labels" in batch.inputs), None)
         yield from _classify(subject, plain) if plain is not None else ()
+
+
+def _without_labels(batch: ToyBatch) -> ToyBatch:
+    """A batch of evaluation, whose logits a head may compute in other lines than those that its loss takes."""
+    inputs = {name: value for name, value in batch.inputs.items() if name != "labels"}
+    return replace(batch, name=f"{batch.name} without labels", inputs=inputs).in_mode(EVALUATION)
 
 
 def _classify(subject: Subject, batch: ToyBatch) -> Iterator[ToyBatch]:

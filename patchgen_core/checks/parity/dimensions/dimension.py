@@ -24,6 +24,7 @@ class Subject:
         read: the names in the code of its patches and of what these hold, among which the fields of the configuration
             are that the code reads.
         own_names: as ``names``, of its patches alone.
+        read_in_head: as ``read``, of its class alone; empty where that names no labels.
         numbers: positive whole numbers in the code of its patches that upstream has not.
     """
 
@@ -37,6 +38,7 @@ class Subject:
     is_thorough: bool
     read: frozenset[str]
     own_names: frozenset[str]
+    read_in_head: frozenset[str]
     numbers: frozenset[int]
 
 
