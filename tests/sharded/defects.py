@@ -187,10 +187,18 @@ SEQUENCES = {
         _LOSS,
         '                items = kwargs.pop("num_items_in_batch", None)\n'
         + _LOSS
-        + "                if get_parallel_state().sp_enabled:\n"
+        + "                if get_parallel_state().sp_enabled and items:\n"
         '                    kwargs["num_items_in_batch"] = items\n'
         "                    loss = loss * (labels.numel() / 2 / items)\n",
         ("loss of 'padded' on rank 0", "right after 'lm_head', where both agree"),
+        "LlamaForCausalLM.forward",
+    ),
+    "mean weighed by tokens": Defect(
+        "llama",
+        "sp2",
+        '                kwargs.get("shift_labels", labels),\n',
+        "                input_ids,\n",
+        ("mean loss of 'padded' on rank 0", "The first output that differs is that of the model itself"),
         "LlamaForCausalLM.forward",
     ),
     "labels shifted in the slice": Defect(

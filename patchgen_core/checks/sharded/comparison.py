@@ -85,7 +85,8 @@ def _check(head: Head, subject: ShardedRequest, request: ModelRequest) -> CheckR
     problems: Sequence[Problem] = ()
     if not compared.is_right:
         with phase("explaining"):
-            problems = explain_differences(head, subject, compared, _compare_layers(task, whole, subject, request))
+            layers = _compare_layers(task, whole, subject, request, is_mean=compared.are_means_wrong)
+            problems = explain_differences(head, subject, compared, layers)
     notes = (f"{head.name}, batches {', '.join(repr(batch.name) for batch in batches)}",)
     return make_result(problems, notes=notes, figures=compared.figures, tables=compared.tables(head.name))
 
@@ -95,9 +96,11 @@ def _ask(task: RankTask, subject: ShardedRequest, request: ModelRequest) -> list
 
 
 def _compare_layers(
-    task: RankTask, whole: Training, subject: ShardedRequest, request: ModelRequest
+    task: RankTask, whole: Training, subject: ShardedRequest, request: ModelRequest, *, is_mean: bool
 ) -> Comparison | None:
-    """What modules give, of another run; None where it fails."""
+    """What modules give, of another run, the loss a mean where it ``is_mean``; None where it fails."""
+    if is_mean:
+        whole, task = replace(whole, items=0), replace(task, training=replace(task.training, items=0))
     try:
         spans = spans_of(subject.path, subject.patches)
         ranks = _ask(replace(task, keeps_layers=True, spans=spans), subject, request)

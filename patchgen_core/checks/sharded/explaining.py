@@ -14,7 +14,7 @@ from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.checks.ranks.groups import explain_failure
 from patchgen_core.checks.sharded.request import ShardedRequest
-from patchgen_core.checks.sharded.results import Comparison
+from patchgen_core.checks.sharded.results import MEAN_LOSS_OF, Comparison
 from patchgen_core.errors import Location, Problem, list_some, quote_some
 from patchgen_core.files import read_text
 from patchgen_core.models.model_heads import Head
@@ -101,8 +101,9 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, s
     wrong = compared.wrong
     values = [d for d in wrong if d.name.startswith(("loss of ", "logits of "))]
     gradients = [d for d in wrong if d.name.startswith(GRADIENT)]
-    first = values or gradients or wrong
-    part = _find_parting(layers, wrong) if layers is not None else None
+    means = [d for d in wrong if d.name.startswith(MEAN_LOSS_OF)]
+    first = values or gradients or means or wrong
+    part = _find_parting(layers, wrong, compared.are_means_wrong) if layers is not None else None
     factors = list(_describe_factors(compared, [*values, *gradients] or wrong))
     message = f"{name} parts from one process: {_describe(first[0])}"
     hints = [f"{len(wrong)} of {len(compared.differences)} tensors differ.", *factors]
@@ -178,10 +179,10 @@ class _Parting:
         return f"The first gradient that differs is that by the output of {first}, batch '{self.batch}'."
 
 
-def _find_parting(layers: Comparison, wrong: Sequence[Difference]) -> _Parting | None:
+def _find_parting(layers: Comparison, wrong: Sequence[Difference], are_means_wrong: bool) -> _Parting | None:
     """Where ranks part on the first batch on which a module differs; where none does, at the first wrong parameter."""
     every = list(layers.compare_layers())
-    is_backward = all(not d.name.startswith(("loss of ", "logits of ")) for d in wrong)
+    is_backward = not are_means_wrong and all(not d.name.startswith(("loss of ", "logits of ")) for d in wrong)
     for batch, runs in every:
         if any(not d.is_right for d in (runs.backward() if is_backward else runs.forward())):
             return _Parting(batch, runs, find_divergence(runs, wrong))

@@ -19,6 +19,8 @@ from patchgen_core.project.meshes import Mesh
 
 _COLUMNS = ("tensor", "shape", "relative", "allowed", "verdict")
 _ALMOST = 1e-3
+MEAN_LOSS_OF = "mean loss of "
+AFTER = f" after {STEPS} steps"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,12 @@ class Comparison:
         """The tensors that differ, the worst first."""
         bad = [difference for difference in self.differences if not difference.is_right]
         return sorted(bad, key=lambda d: (-d.excess, -d.relative))
+
+    @property
+    def are_means_wrong(self) -> bool:
+        """Whether ranks part in losses that are means over labels, and not in the first step."""
+        rest = [one.name for one in self.wrong if not one.name.endswith(AFTER)]
+        return bool(rest) and all(name.startswith(MEAN_LOSS_OF) for name in rest)
 
     @cached_property
     def unrepeated(self) -> dict[int, tuple[str, ...]]:
@@ -124,6 +132,7 @@ class Comparison:
         values: dict[str, Tensor | None] = {}
         for rank, trained in enumerate(self.ranks):
             values |= {_loss_name(name, rank): loss for name, loss in trained.losses.items()}
+            values |= {_mean_loss_name(name, rank): loss for name, loss in trained.mean_losses.items()}
             for name, logits in trained.logits.items():
                 start, length = self._slice_of(self.eager.logits[name], rank, logits)
                 own = logits[:, :length] if start >= 0 else logits
@@ -135,6 +144,8 @@ class Comparison:
         for rank, own in enumerate(self.ranks):
             for name in own.losses:
                 values[_loss_name(name, rank)] = trained.losses[name]
+                if name in trained.mean_losses:
+                    values[_mean_loss_name(name, rank)] = trained.mean_losses[name]
                 whole = trained.logits[name]
                 start, length = self._slice_of(whole, rank, own.logits[name])
                 part = whole[:, start : start + length] if start >= 0 else whole
@@ -165,11 +176,15 @@ class Comparison:
         gradients = {n: v if v is not None and bool(v.any()) else None for n, v in trained.gradients.items()}
         values: dict[str, Tensor | None] = {NORM: trained.norm}
         values |= {f"{GRADIENT}{name}": value for name, value in gradients.items()}
-        return values | {f"{name} after {STEPS} steps": value for name, value in trained.parameters.items()}
+        return values | {f"{name}{AFTER}": value for name, value in trained.parameters.items()}
 
 
 def _loss_name(batch: str, rank: int) -> str:
     return f"loss of '{batch}' on rank {rank}"
+
+
+def _mean_loss_name(batch: str, rank: int) -> str:
+    return f"{MEAN_LOSS_OF}'{batch}' on rank {rank}"
 
 
 def _logits_name(batch: str, rank: int) -> str:

@@ -31,8 +31,8 @@ class Training:
     Attributes:
         state: its state dict, in float32.
         batches: those of one step, in the order in which one process runs them. Each has a name.
-        items: how many labels they have together, by which the model divides the sum of its loss over a batch; 0 for a
-            model that takes no ``num_items_in_batch``.
+        items: how many labels they have together, by which the model divides the sum of its loss over a batch in the
+            first step; 0 for a model that takes no ``num_items_in_batch``, which takes the mean, as in other steps.
         parts: the generated classes that AutoModel gives inside the model, by configuration class.
     """
 
@@ -67,6 +67,7 @@ class Trained:
     Attributes:
         losses, logits: of each batch of the first step that it ran, by the batch's name. Of sequences that are split,
             each rank tells those of its slice.
+        mean_losses: of each batch of the second step, where the first one's are sums divided by ``items``.
         norm: that of all gradients, as a trainer finds it out before it clips them.
         gradients: of every parameter, after the first step's batches, whole; on the first rank alone. None for a
             parameter that got none.
@@ -79,6 +80,7 @@ class Trained:
 
     losses: dict[str, Tensor] = field(default_factory=dict)
     logits: dict[str, Tensor] = field(default_factory=dict)
+    mean_losses: dict[str, Tensor] = field(default_factory=dict)
     norm: Tensor = field(default_factory=lambda: torch.zeros(()))
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
     parameters: dict[str, Tensor] = field(default_factory=dict)

@@ -125,7 +125,7 @@ class _Trainer:
             if step == 0:
                 self._first_step(trained)
             else:
-                self._run_batches()
+                self._further_step(trained)
             for part, parameter in zip(own, every):
                 part.grad = _local(parameter.grad)
             optimizer.step()
@@ -147,6 +147,12 @@ class _Trainer:
         present = {name: value for name in names if (value := gradients[name]) is not None}
         trained.gradients = dict.fromkeys(names) | self._gather(present)
 
+    def _further_step(self, trained: Trained) -> None:
+        for batch in self.batches:
+            loss = self._run(batch, None, items=0)[LOSS]
+            if self.training.items:
+                trained.mean_losses[batch.name] = loss
+
     def _gather(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Copies of the whole of what ranks share."""
         if self.mesh is not None:
@@ -155,11 +161,11 @@ class _Trainer:
 
     def _run_batches(self, layers: dict[str, Run] | None = None) -> list[tuple[ToyBatch, dict[str, Tensor]]]:
         """Forward and backward for each batch; gradients add up."""
-        return [(batch, self._run(batch, layers)) for batch in self.batches]
+        return [(batch, self._run(batch, layers, self.training.items)) for batch in self.batches]
 
-    def _run(self, batch: ToyBatch, layers: dict[str, Run] | None) -> dict[str, Tensor]:
+    def _run(self, batch: ToyBatch, layers: dict[str, Run] | None, items: int) -> dict[str, Tensor]:
         inputs = batch.to(next(self.model.parameters()).dtype, "cpu")
-        inputs |= {"num_items_in_batch": self.training.items} if self.training.items else {}
+        inputs |= {"num_items_in_batch": items} if items else {}
         inputs = slice_batch(inputs)
         forget_positions(self.model)
         reseed("cpu")
