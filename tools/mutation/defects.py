@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.registry import all_checks
@@ -32,10 +32,14 @@ from patchgen_core.errors import PatchgenError
 from tools.mutation.edits import CLASSES, CONTROL, ROOT, ZOO, Edit, choose_edits, read_edits
 
 GOAL, GOAL_OF_A_CLASS, GOAL_OF_NAMES = 95.0, 85.0, 90.0
-VERDICTS = ("caught", "warned", "missed")
-Verdict = Literal["caught", "warned", "missed"]
-_OF_A_CONTROL = {"caught": "RED", "warned": "warned", "missed": "green"}
+VERDICTS = ("caught", "warned", "missed", "failed")
+Verdict = Literal["caught", "warned", "missed", "failed"]
+_OF_A_CONTROL = {"caught": "RED", "missed": "green"}
+_NOT_GREEN = ("caught", "failed")
 _GENERATED = "generated"
+_QUICK = ("drift", "contract", "import")
+_FIRST = {8: ("converter", "plan"), 9: ("plan", "sharded")}
+"""The checks that a defect of a class is likeliest to show in, which go before parity, that takes longer."""
 _SHOWN_IN = {"sharded": (9, CONTROL), "kernel": (6, 10, CONTROL)}
 """The classes of edits that checks, which take long, may have something to say of."""
 _LONGEST = 300
@@ -48,7 +52,7 @@ class Finding:
 
     Attributes:
         item: whose result it is, such as ``parity[eager]``.
-        is_named: whether it names the patch, or the class, that was changed.
+        is_named: whether it names the patch, or the class, that was changed, or stands at the function that was.
     """
 
     verdict: Verdict
@@ -78,7 +82,7 @@ class Copy:
         """Make an edit, and read what the gate tells of it.
 
         Raises:
-            PatchgenError: the edit cannot be made, or the gate did not run.
+            PatchgenError: the edit cannot be made.
         """
         start = time.monotonic()
         process = self._gate_of(edit)  # which runs the config as it is
@@ -101,6 +105,7 @@ class Copy:
         if self._process is None or self._config != edit.config:
             self.close()
             command = [sys.executable, "-m", "tools.mutation.warm_gate", f"{ZOO}/{edit.config.as_posix()}"]
+            command += ["first"] if edit.is_defect else []  # few defects get as far as the others
             paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
             self._process = subprocess.Popen(
                 command,
@@ -114,7 +119,7 @@ class Copy:
             self._config = edit.config
         return self._process
 
-    def _ask(self, process: subprocess.Popen[str], checks: str) -> dict[str, str]:
+    def _ask(self, process: subprocess.Popen[str], checks: str) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(f"{checks}\n")
@@ -123,7 +128,7 @@ class Copy:
         if not line:
             self.close()
             return {"status": "failed", "item": "", "message": "its process ended", "target": ""}
-        told: dict[str, str] = json.loads(line)
+        told: dict[str, Any] = json.loads(line)
         return told
 
     def _restore(self, edit: Edit) -> None:
@@ -138,19 +143,18 @@ class Copy:
 
 
 def _checks_for(edit: Edit, checks: str) -> str:
-    """The checks that an edit of its class can show in."""
-    return ",".join(name for name in checks.split(",") if edit.number in _SHOWN_IN.get(name, (edit.number,)))
+    """The checks that an edit of its class can show in, the likeliest first where others take long."""
+    names = [name for name in checks.split(",") if edit.number in _SHOWN_IN.get(name, (edit.number,))]
+    return ",".join(sorted(names, key=lambda name: (name not in _QUICK, name not in _FIRST.get(edit.number, ()))))
 
 
-def _read_finding(edit: Edit, told: dict[str, str]) -> Finding:
+def _read_finding(edit: Edit, told: dict[str, Any]) -> Finding:
     verdict = told["status"] or "missed"
-    if verdict not in VERDICTS:
-        raise PatchgenError(f"{edit.name}: the gate did not run: {told['message']}")
-    is_named = _names(edit.target, told)
+    is_named = _names(edit.target, told) or edit.is_at(told.get("file", ""), int(told.get("line", 0)))
     return Finding(cast(Verdict, verdict), told["item"], told["message"], is_named)
 
 
-def _names(target: str, problem: dict[str, str]) -> bool:
+def _names(target: str, problem: dict[str, Any]) -> bool:
     """Whether a problem is about a target; the hint, which names other patches too, does not count."""
     is_there = re.search(rf"(?<![\w.]){re.escape(target)}(?![\w.]\w)", problem["message"])
     return problem["target"] == target or is_there is not None
@@ -160,7 +164,7 @@ def judge_all(edits: Sequence[Edit], folder: Path, jobs: int, checks: str) -> It
     """Judge edits, those of so many configs at a time, each in a copy of its own; yields them as they are done.
 
     Raises:
-        PatchgenError: an edit cannot be made, or the gate did not run.
+        PatchgenError: an edit cannot be made.
     """
     copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for number in range(jobs):
@@ -200,9 +204,7 @@ def judge_all(edits: Sequence[Edit], folder: Path, jobs: int, checks: str) -> It
 def line(judged: Judged) -> str:
     """One of them as a line: what became of it, and by which finding."""
     edit, finding = judged
-    verdict = (
-        finding.verdict if edit.is_defect else {"missed": "green", "caught": "RED"}.get(finding.verdict, "warned")
-    )
+    verdict = finding.verdict if edit.is_defect else _OF_A_CONTROL.get(finding.verdict, finding.verdict)
     row = f"{verdict:<7} {edit.number:>2} {edit.name:<46} {finding.seconds:>4.0f} s"
     if finding.verdict == "missed":
         return f"{row}  {edit.mode}: {edit.shows}" if edit.is_defect else row
@@ -241,7 +243,7 @@ def reaches_goals(results: Sequence[Judged]) -> bool:
         share_caught(defects) >= GOAL
         and all(share_caught(of_class) >= GOAL_OF_A_CLASS for of_class in classes)
         and share_named(defects) >= GOAL_OF_NAMES
-        and not any(finding.verdict == "caught" for edit, finding in results if edit.number == CONTROL)
+        and not any(finding.verdict in _NOT_GREEN for edit, finding in results if edit.number == CONTROL)
     )
 
 
@@ -254,10 +256,17 @@ def print_report(results: Sequence[Judged]) -> None:
     print(table(defects, "model", sorted({edit.model for edit, _ in defects}), lambda edit: edit.model), "", sep="\n")
     wrong = [j for j in defects if j[1].verdict != "caught"] + [j for j in controls if j[1].verdict != "missed"]
     print(*map(line, sorted(wrong, key=lambda j: (j[0].number, j[0].name))), sep="\n")
-    green = sum(finding.verdict != "caught" for _, finding in controls)
+    green = sum(finding.verdict not in _NOT_GREEN for _, finding in controls)
     print(
         f"{len(defects)} defects, {share_caught(defects):.1f} of 100 caught; {green} of {len(controls)} controls green"
     )
+
+
+def _read_before(file: Path, edits: Sequence[Edit]) -> list[Judged]:
+    """The results that a file has of some edits, which are left out then."""
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines()) if file.exists() else ()
+    findings = {row.pop("name"): Finding(**row) for row in rows}
+    return [(edit, findings[edit.name]) for edit in edits if edit.name in findings]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -266,12 +275,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", help="names, models, numbers of classes, 'defects', 'controls'")
     parser.add_argument("--jobs", type=int, default=2, help="edits at a time (default: 2)")
     parser.add_argument("--checks", default=",".join(check.name for check in all_checks()), help="checks to run")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result there, a line of JSON each")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result there, and read those of before")
     options = parser.parse_args(argv)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a file may change twice within the second that bytecode is kept by
     started, results = time.monotonic(), list[Judged]()
     try:
         edits = choose_edits(read_edits(), options.words)
+        before = _read_before(options.json, edits) if options.json is not None else []
+        results += before
+        judged_names = {edit.name for edit, _ in before}
+        edits = [edit for edit in edits if edit.name not in judged_names]
         with tempfile.TemporaryDirectory(prefix="defects-") as folder:
             for judged in judge_all(edits, Path(folder).resolve(), options.jobs, options.checks):
                 results.append(judged)

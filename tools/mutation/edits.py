@@ -7,6 +7,7 @@ not read the batches of parity, nor the operators of this folder: what is writte
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.syntax.nodes import FUNCTIONS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -73,6 +75,18 @@ class Edit:
     def is_defect(self) -> bool:
         """Whether the gate should find it."""
         return self.number != CONTROL
+
+    def is_at(self, file: str, line: int) -> bool:
+        """Whether a place, in the zoo or a copy of it, is in the function of its file that it changes."""
+        if not file or not Path(file).as_posix().endswith(f"{ZOO}/{self.file.as_posix()}"):
+            return False
+        text = (ROOT / ZOO / self.file).read_text(encoding="utf-8")
+        changed = text[: text.index(self.old)].count("\n") + 1 + self.old.startswith("\n")
+        for node in ast.parse(text).body:
+            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+            if first <= changed <= (node.end_lineno or first):
+                return isinstance(node, FUNCTIONS) and first <= line <= (node.end_lineno or first)
+        return False
 
     def apply(self, zoo: Path) -> None:
         """Make the change in a copy of the zoo.

@@ -1,8 +1,8 @@
-"""The gate over one config of a copy of the zoo, again and again: `python -m tools.mutation.warm_gate CONFIG`
+"""The gate over one config of a copy of the zoo, again and again: `python -m tools.mutation.warm_gate CONFIG [first]`
 
-What upstream's models compute is computed once. For each line that it reads, which names checks, a process is forked
-from this one, which rewrites what drifted, runs the checks until one is red, and ends; a line of JSON tells what came
-of them.
+What upstream's models compute for the items of parity, or for the first of them, is computed once. For each line that
+it reads, which names checks, a process is forked from this one, which rewrites what drifted, runs the checks in that
+order until one is red, and ends; a line of JSON tells what came of them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from patchgen_core.checks.registry import all_checks
 from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
-from patchgen_core.errors import Problem
+from patchgen_core.errors import Location, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 from patchgen_core.workers.worker import search_path
 
-_SECONDS = 400
-"""A check that takes longer is ended."""
+_SECONDS = 600
+"""An edit whose checks take longer is ended, and told."""
 _PARITY = "parity"
 _REGISTRIES = (registry.MODELING_REGISTRY, registry.MODEL_CONFIG_REGISTRY, registry.MODEL_PROCESSOR_REGISTRY)
 
@@ -45,6 +45,8 @@ class Told:
     item: str = ""
     message: str = ""
     target: str = ""
+    file: str = ""
+    line: int = 0
 
 
 class _Here:
@@ -66,13 +68,14 @@ class _Here:
         """There is no process to end."""
 
 
-def run_checks(project: Project, path: Path, checks: Sequence[str], fix: bool) -> Told:
-    """Run the checks of a config until one is red."""
+def run_checks(project: Project, path: Path, checks: Sequence[str], fix: bool, last: int | None = None) -> Told:
+    """Run the checks of a config in their order until one is red, as far as the ``last`` of their items."""
     session = Session(project, Settings(fix=fix, caching=False))
     warning = Told()
     try:
         gate = Gate(session, [check for check in all_checks() if check.name in checks])
-        for result in gate.run(gate.items([path])):
+        items = sorted(gate.items([path]), key=lambda item: checks.index(item.check.name))
+        for result in gate.run(items[:last]):
             if result.status in BAD:
                 return _tell("caught", result, result.errors)
             if result.warnings and not warning.status:
@@ -86,13 +89,15 @@ def _tell(status: str, result: CheckResult, problems: Sequence[Problem]) -> Told
     item = result.item.rpartition("::")[2]
     if not problems:
         return Told(status, item, result.reason or result.status)
-    return Told(status, item, problems[0].message, problems[0].target)
+    first = problems[0]
+    place = first.location or Location("", 0)
+    return Told(status, item, first.message, first.target, place.file, place.line)
 
 
-def _warm_up(project: Project, path: Path) -> None:
+def _warm_up(project: Project, path: Path, last: int | None) -> None:
     """Run parity of the config as it is, and keep nothing of it but what upstream's models compute."""
     before = [dict(one._entries) for one in _REGISTRIES]
-    run_checks(project, path, [_PARITY], fix=False)
+    run_checks(project, path, [_PARITY], fix=False, last=last)
     for one, entries in zip(_REGISTRIES, before):
         one._entries.clear()
         one._entries.update(entries)
@@ -124,17 +129,19 @@ def _fork(project: Project, path: Path, checks: Sequence[str]) -> str:
     with os.fdopen(reading, encoding="utf-8") as file:
         line = file.read()
     _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        return json.dumps(asdict(Told("failed", message=f"it takes longer than {_SECONDS} s")))
     return line or json.dumps(asdict(Told("caught", message=f"a process of the gate ends with status {status}")))
 
 
 def main(argv: Sequence[str]) -> None:
     """Answer lines, each of them names of checks, until there are no more."""
-    config = Path(argv[0]).resolve()
+    config, last = Path(argv[0]).resolve(), 1 if "first" in argv else None
     model_process.Worker = _Here  # type: ignore[misc, assignment]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     project = load_project(Path.cwd())
-    _warm_up(project, config)
+    _warm_up(project, config, last)
     for line in sys.stdin:
         print(_fork(project, config, [DRIFT, *line.strip().split(",")]), file=answers, flush=True)
 
