@@ -16,8 +16,9 @@ def header(plan: Plan) -> str:
     lines += [f"#  {line}" for line in config.description.strip().splitlines()]
     lines += ["#", "#  Patches applied:"]
     for patch in sorted(plan.patches, key=lambda p: (min(node.lineno for node in p.nodes), p.method, p.accessor)):
-        lines.append(f"#    - {patch.kind}: {patch.patch.target}{' (added)' if patch.added else ''}")
-        lines += [f"#        {line.strip()}" for line in patch.patch.description.strip().splitlines()]
+        for declared in patch.declared:
+            lines.append(f"#    - {declared.kind}: {declared.patch.target}{' (added)' if declared.added else ''}")
+            lines += [f"#        {line.strip()}" for line in declared.patch.description.strip().splitlines()]
     if not plan.patches:
         lines.append("#    none")
     for title, names in (

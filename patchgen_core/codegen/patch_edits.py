@@ -6,12 +6,14 @@ import ast
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen_core.codegen.decorators import meaning
+from patchgen_core.codegen.edited_classes import class_edits
 from patchgen_core.codegen.plan import Plan
-from patchgen_core.codegen.renaming import ORIGINAL_INIT
+from patchgen_core.codegen.renaming import original_name
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
+from patchgen_core.config.declarations import WRAPPERS
 from patchgen_core.config.replacement import ACCESSORS, Replacement
 from patchgen_core.errors import Location
 from patchgen_core.syntax.edits import Edit
@@ -44,9 +46,11 @@ def patch_edits(plan: Plan) -> tuple[list[Edit], list[Edit]]:
     by_class: dict[int, tuple[ast.ClassDef, list[PlannedPatch]]] = {}
     for patch in plan.patches:
         for node in patch.nodes:
-            if patch.method:
+            if patch.method or (patch.edits and isinstance(node, ast.ClassDef)):
                 assert isinstance(node, ast.ClassDef)
                 by_class.setdefault(id(node), (node, []))[1].append(patch)
+            elif patch.edits:
+                edits += _edit_function(plan.source, node, patch)
             else:
                 edits.append(_replace(plan.source, node, patch))
     for node, patches in by_class.values():
@@ -57,7 +61,12 @@ def patch_edits(plan: Plan) -> tuple[list[Edit], list[Edit]]:
 
 
 def _place(node: ast.ClassDef, patch: PlannedPatch) -> tuple[float, str, str]:
-    """Where a method stands in its class: as upstream has it, and what is added in the order of names."""
+    """Where a method stands in its class: as upstream has it, and what is added in the order of names.
+
+    Edits of the class itself come before all methods.
+    """
+    if not patch.method:
+        return (-math.inf, "", "")
     lines = [function.lineno for function in methods(node, patch.method, patch.accessor)]
     return (min(lines, default=math.inf), patch.method, patch.accessor)
 
@@ -99,6 +108,10 @@ def _definition(replacement: Replacement, indent: str) -> list[str]:
     return [*(f"{indent}{line}" for line in head), replacement.body(indent)]
 
 
+def _origin(patch: PlannedPatch) -> Origin:
+    return Origin(patch.label, patch.patch.location)
+
+
 # --- whole classes and functions -------------------------------------------------------------------
 
 
@@ -121,38 +134,116 @@ def _replace(source: SourceFile, node: Definition, patch: PlannedPatch) -> Edit:
     return Edit(start, end, text, Origin(patch.label, declared.location))
 
 
+# --- edited functions and classes ------------------------------------------------------------------
+
+
+def _edited_lines(patch: PlannedPatch, start: int, end: int, head: Sequence[str], indent: str) -> list[Edit]:
+    """Put an edited function in the place of upstream's, each line with the line of the config that it comes from."""
+    assert patch.replacement is not None
+    texts = patch.replacement.body(indent).split("\n")
+    rows: list[tuple[str, Origin | None]] = [(line, _origin(patch)) for line in head]
+    for text, line in zip(texts, patch.lines):
+        rows.append((text, Origin(line.edit.label, line.location) if line.edit is not None else None))
+    runs: list[tuple[list[str], Origin | None]] = []
+    for text, origin in rows:
+        if runs and runs[-1][1] == origin:
+            runs[-1][0].append(text)
+        else:
+            runs.append(([text], origin))
+    edits = []
+    for number, (lines, origin) in enumerate(runs):
+        newline = "\n" if number + 1 < len(runs) else ""
+        edits.append(Edit(start if not number else end, end, "\n".join(lines) + newline, origin))
+    return edits
+
+
+def _edit_function(source: SourceFile, node: Definition, patch: PlannedPatch) -> list[Edit]:
+    """An edited module-level function under its marker; decorators and comments of upstream's stay."""
+    assert not isinstance(node, ast.ClassDef)
+    indent = source.indent(node.lineno)
+    about = [f"[PATCHED FUNCTION] {patch.patch.target}"]
+    about += [line for declared in patch.declared for line in _reason(declared.patch.description)]
+    at = source.line_starts[source.comment_line(node) - 1]
+    marker = "".join(f"{line}\n" for line in _marker(about, indent))
+    return [Edit(at, at, marker, _origin(patch)), *_override(source, node, patch)]
+
+
+def _edit_class(
+    source: SourceFile, node: ast.ClassDef, patch: PlannedPatch, added: list[tuple[Origin, str]]
+) -> list[Edit]:
+    """The changes of a class statement and of its attributes; what goes to the end of the body is ``added``."""
+    text = class_edits(source, node, patch.edits)
+    edits = [replace(change, origin=_origin(edit)) for change, edit in text.changes]
+    edits += _class_decorators(source, node, patch)
+    indent, docstring = _body_indent(source, node), docstring_of(node)
+    has_body = not _is_on_header(source, node) and not all(map(is_filler, without_docstring(node)))
+    for statement, edit in text.top:
+        lines = "\n".join(f"{indent}{line}" if line else "" for line in statement.split("\n"))
+        if not has_body:
+            added.append((_origin(edit), lines))
+            continue
+        first = source.line_starts[docstring.end_lineno or 0] if docstring is not None else _body_start(source, node)
+        edits.append(Edit(first, first, f"{lines}\n", _origin(edit)))
+    for statement, edit in text.bottom:
+        lines = "\n".join(f"{indent}{line}" if line else "" for line in statement.split("\n"))
+        added.append((_origin(edit), lines))
+    return edits
+
+
+def _body_start(source: SourceFile, node: ast.ClassDef) -> int:
+    return source.line_starts[source.comment_line(node.body[0]) - 1]
+
+
+def _class_decorators(source: SourceFile, node: ast.ClassDef, patch: PlannedPatch) -> list[Edit]:
+    """The decorators and comments that edits of a class bring, below those of upstream's."""
+    theirs = {meaning(source.segment(decorator)) for decorator in node.decorator_list}
+    indent, at = source.indent(node.lineno), source.line_starts[node.lineno - 1]
+    edits = []
+    for edit in patch.edits:
+        own = [d for d in edit.replacement.decorators if meaning(d) not in theirs] if edit.replacement else []
+        comments = edit.replacement.comments if edit.replacement else ()
+        lines = [*comments, *(line for decorator in own for line in decorator.split("\n"))]
+        if lines:
+            edits.append(Edit(at, at, "".join(f"{indent}{line}\n" for line in lines), _origin(edit)))
+    return edits
+
+
 # --- methods ---------------------------------------------------------------------------------------
 
 
 def _modify(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPatch]) -> list[Edit]:
     edits: list[Edit] = []
-    added: list[tuple[PlannedPatch, str]] = []
+    added: list[tuple[Origin, str]] = []
     for patch in patches:
+        if not patch.method:
+            edits += _edit_class(source, node, patch, added)
+            continue
         functions = methods(node, patch.method, patch.accessor)
         for function in functions:
-            if patch.patch.kind == "init_modification":
-                edits += _wrap_init(source, function, patch)
+            if patch.patch.kind in WRAPPERS:
+                edits += _wrap_method(source, function, patch)
             else:
                 edits += _override(source, function, patch)
         if not functions:
-            added.append((patch, _added_method(source, node, patch)))
-            if patch.patch.kind == "init_modification":
-                names = _assigned_inits(node)
-                edits += [Edit(source.start(name), source.end(name), ORIGINAL_INIT) for name in names]
+            added.append((_origin(patch), _added_method(source, node, patch)))
+            if patch.patch.kind in WRAPPERS:
+                names = _assigned_methods(node, patch.method)
+                new = original_name(patch.method)
+                edits += [Edit(source.start(name), source.end(name), new) for name in names]
     return edits + (_append(source, node, added) if added else [])
 
 
 def _class_marker(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPatch]) -> Edit:
     def names(is_added: bool) -> str:
-        return ", ".join(
-            f"{p.method}.{p.accessor}" if p.accessor else p.method for p in patches if p.added is is_added
-        )
+        own = [p for p in patches if p.method and p.added is is_added]
+        return ", ".join(f"{p.method}.{p.accessor}" if p.accessor else p.method for p in own)
 
     about = [f"[MODIFIED CLASS] {node.name}"]
     about += [f"Methods patched: {names(False)}"] if names(False) else []
     about += [f"Methods added: {names(True)}"] if names(True) else []
     for patch in patches:
-        about += _reason(patch.patch.description, f"Reason ({patch.method})")
+        label = f"Reason ({patch.method})" if patch.method else "Reason"
+        about += [line for declared in patch.declared for line in _reason(declared.patch.description, label)]
     indent = source.indent(node.lineno)
     at = source.line_starts[source.first_line(node) - 1]
     text = "".join(f"{line}\n" for line in _marker(about, indent))
@@ -164,7 +255,7 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
     replacement = patch.replacement
     assert replacement is not None
     indent = source.indent(function.lineno)
-    origin = Origin(patch.label, patch.patch.location)
+    origin = _origin(patch)
     first = source.first_line(function)
     own = list(replacement.decorators)
     if patch.patch.keep_decorators:
@@ -179,6 +270,8 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
     head = [f"{indent}{line}" for decorator in own for line in decorator.split("\n")]
     end = source.line_starts[source.last_line(function)] - 1
     edits = [Edit(start, end, "\n".join([*head, replacement.body(indent)]), origin)]
+    if patch.lines:
+        edits = _edited_lines(patch, start, end, head, indent)
     if replacement.comments:
         comments = "".join(f"{indent}{line}\n" for line in replacement.comments)
         above = source.line_starts[source.comment_line(function) - 1]
@@ -190,16 +283,16 @@ def _is_accessor(decorator: str) -> bool:
     return decorator.strip().rpartition(".")[2] in ACCESSORS
 
 
-def _wrap_init(source: SourceFile, function: Function, patch: PlannedPatch) -> list[Edit]:
-    """Keep upstream's ``__init__`` under another name and put the new one below it."""
+def _wrap_method(source: SourceFile, function: Function, patch: PlannedPatch) -> list[Edit]:
+    """Keep upstream's method under another name and put the new one below it."""
     assert patch.replacement is not None
     indent = source.indent(function.lineno)
-    origin = Origin(patch.label, patch.patch.location)
-    name = re.compile(r"def\s+(__init__)").match(source.text, source.start(function))
+    origin = _origin(patch)
+    name = re.compile(rf"(?:async\s+)?def\s+({patch.method})").match(source.text, source.start(function))
     assert name is not None
     end = source.line_starts[source.last_line(function)] - 1
     new = "\n".join(["", "", *_definition(patch.replacement, indent)])
-    return [Edit(name.start(1), name.end(1), ORIGINAL_INIT, origin), Edit(end, end, new, origin)]
+    return [Edit(name.start(1), name.end(1), original_name(patch.method), origin), Edit(end, end, new, origin)]
 
 
 def _is_on_header(source: SourceFile, node: ast.ClassDef) -> bool:
@@ -219,25 +312,26 @@ def _added_method(source: SourceFile, node: ast.ClassDef, patch: PlannedPatch) -
     assert patch.replacement is not None
     indent = _body_indent(source, node)
     lines = _definition(patch.replacement, indent)
-    if patch.patch.kind == "init_modification" and not _assigned_inits(node):
+    if patch.patch.kind in WRAPPERS and not _assigned_methods(node, patch.method):
+        result = "" if patch.method == "__init__" else "return "
         lines = [
-            f"{indent}def {ORIGINAL_INIT}(self, *args, **kwargs):",
-            f"{indent}    super().__init__(*args, **kwargs)",
+            f"{indent}def {original_name(patch.method)}(self, *args, **kwargs):",
+            f"{indent}    {result}super().{patch.method}(*args, **kwargs)",
             "",
             *lines,
         ]
     return "\n".join(lines)
 
 
-def _assigned_inits(node: ast.ClassDef) -> list[ast.Name]:
-    """The names ``__init__`` that a class body assigns, as in ``__init__ = shared``."""
+def _assigned_methods(node: ast.ClassDef, method: str) -> list[ast.Name]:
+    """The names of a method that a class body assigns, as in ``__init__ = shared``."""
     assigned = [s for s in statements(node.body) if isinstance(s, ast.Assign)]
     targets = [target for statement in assigned for target in statement.targets]
-    return [target for target in targets if isinstance(target, ast.Name) and target.id == "__init__"]
+    return [target for target in targets if isinstance(target, ast.Name) and target.id == method]
 
 
-def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[PlannedPatch, str]]) -> list[Edit]:
-    """Put methods at the end of a class, instead of a body that says nothing."""
+def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[Origin, str]]) -> list[Edit]:
+    """Put methods and attributes at the end of a class, instead of a body that says nothing."""
     docstring, rest = docstring_of(node), without_docstring(node)
     is_empty = all(is_filler(statement) for statement in rest)
     edits: list[Edit] = []
@@ -251,7 +345,7 @@ def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[Planne
         start = source.end(docstring) if docstring else source.line_starts[rest[0].lineno - 1] - 1
         edits.append(Edit(start, source.line_starts[rest[-1].end_lineno or 0] - 1, ""))
     at = source.line_starts[source.last_line(node)]
-    for number, (patch, text) in enumerate(added):
+    for number, (origin, text) in enumerate(added):
         gap = "" if is_empty and not docstring and not number else "\n"
-        edits.append(Edit(at, at, f"{gap}{text}\n", Origin(patch.label, patch.patch.location)))
+        edits.append(Edit(at, at, f"{gap}{text}\n", origin))
     return edits

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from patchgen_core.codegen.added_code import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
+from patchgen_core.codegen.edited_targets import compose_edits
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.codegen.removal import is_removable
@@ -59,8 +60,10 @@ class Plan:
                 [
                     *(p.patch.kind, p.patch.target, p.patch.replacement_module, p.patch.replacement_name),
                     *(p.patch.description, p.patch.keep_decorators, text(p.replacement)),
+                    *([p.patch.at, p.patch.code, p.patch.count, p.patch.is_before] if p.patch.is_edit else []),
                 ]
-                for p in sorted(self.patches, key=lambda p: (p.dotted, p.accessor))
+                for planned in sorted(self.patches, key=lambda p: (p.dotted, p.accessor))
+                for p in planned.declared
             ],
             [[h.helper.after, text(h.replacement)] for h in self.helpers],
             [import_statement(spec) for spec in unique(config.additional_imports)],
@@ -171,7 +174,8 @@ class _Planner:
         inserted, bad_blocks = checked_blocks(self.config, self.places)
         bad_blocks += hidden_problems(inserted, self.source, self.index, self.excluded)
         patches, helpers, bad_names = settle_names(patches, helpers, self.places)
-        self.problems += [*bad_imports, *bad_blocks, *bad_names, *bad_decorators]
+        patches, bad_edits = compose_edits(patches, self.source, self.upstream.package)
+        self.problems += [*bad_imports, *bad_blocks, *bad_names, *bad_edits, *bad_decorators]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)
@@ -268,19 +272,21 @@ class _Planner:
                 "Remove the patch or the exclusion.",
             )
         key = ".".join(filter(None, (planned.dotted, planned.accessor)))
-        if key in first:
-            raise PatchgenError(
-                f"'{key}' is patched twice, first at {first[key].location}",
-                patch.location,
-                "One target takes one patch: put both changes into it.",
-            )
-        if planned.method and cls in first:
+        other = first.get(key)
+        if other is not None and not (patch.is_edit and other.is_edit):
+            message = f"'{key}' is patched twice, first at {other.location}"
+            hint = "One target takes one patch: put both changes into it."
+            if other.is_edit or patch.is_edit:
+                message = f"'{key}' is edited and replaced, first at {other.location}"
+                hint = "Put the edit into the replacement."
+            raise PatchgenError(message, patch.location, hint)
+        if planned.method and cls in first and not first[cls].is_edit:
             raise PatchgenError(
                 f"'{key}' is patched, but '{cls}' is replaced at {first[cls].location}",
                 patch.location,
                 "Put the method into the replacement.",
             )
-        whole = [k for k in first if k.startswith(f"{key}.")] if not planned.method else []
+        whole = [k for k in first if k.startswith(f"{key}.")] if not planned.method and not patch.is_edit else []
         if whole:
             raise PatchgenError(
                 f"'{key}' is replaced, but '{whole[0]}' is patched at {first[whole[0]].location}",

@@ -17,8 +17,6 @@ from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.scopes import NameReference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile, parse_source
 
-ORIGINAL_INIT = "_original_init"
-
 
 def map_prefixes(text: str, name_map: Mapping[str, str]) -> str:
     """Rename class prefixes in every word of a source text: identifiers, strings and comments alike.
@@ -42,6 +40,14 @@ def map_prefixes(text: str, name_map: Mapping[str, str]) -> str:
         return underscores + new + rest
 
     return pattern.sub(rename, text)
+
+
+def original_name(method: str) -> str:
+    """What a generated class calls upstream's method beside the one that wraps it."""
+    return f"_original_{method.strip('_')}"
+
+
+ORIGINAL_INIT = original_name("__init__")
 
 
 def rename_definition(replacement: Replacement, name: str) -> Replacement:
@@ -69,30 +75,31 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
     return _rewrite(replacement, source, edits)
 
 
-def wrap_init(replacement: Replacement, cls: str) -> Replacement:
-    """Turn a ``modify_init`` function into an ``__init__``: its first parameter becomes upstream's method.
+def wrap_original(replacement: Replacement, cls: str, method: str) -> Replacement:
+    """Turn the function that wraps a method into that method: its first parameter becomes upstream's method.
 
     A PatchgenError when it has no such parameter, assigns it, or never uses it.
     """
+    call, given = ("modify_init", "original_init") if method == "__init__" else ("wrap_method", "original")
     source = _parse(replacement)
-    function = source.tree.body[0]
+    function = source.tree.body[-1]
     positional = [*function.args.posonlyargs, *function.args.args] if isinstance(function, FUNCTIONS) else []
     if len(positional) < 2 or positional[0].arg == "self":
         raise PatchgenError(
-            f"modify_init: '{replacement.name}' must take original_init and self first",
+            f"{call}: '{replacement.name}' must take {given} and self first",
             replacement.location,
-            "Write def f(original_init, self, ...): original_init(self, ...).",
+            f"Write def f({given}, self, ...): {given}(self, ...).",
         )
     assert isinstance(function, FUNCTIONS)
     parameter = positional[0].arg
-    references = _parameter_references(find_scopes(source.tree), function, parameter, replacement)
+    references = _parameter_references(find_scopes(source.tree), function, parameter, replacement, call)
     if not references:
         raise PatchgenError(
-            f"modify_init: '{replacement.name}' never calls '{parameter}', so upstream's __init__ would not run",
+            f"{call}: '{replacement.name}' never calls '{parameter}', so upstream's {method} would not run",
             replacement.location,
             "Call it, or override the method with override_method.",
         )
-    bound = f"{cls}.{ORIGINAL_INIT}"
+    bound = f"{cls}.{original_name(method)}"
     edits = [_edit(source, reference, bound, replacement) for reference in references]
     edits.append(Edit(source.start(positional[0]), source.start(positional[1]), ""))
     return _rewrite(replacement, source, edits)
@@ -143,7 +150,7 @@ def _annotation_edits(source: SourceFile, reference: NameReference, names: Mappi
 
 
 def _parameter_references(
-    scopes: Scopes, function: Function, parameter: str, replacement: Replacement
+    scopes: Scopes, function: Function, parameter: str, replacement: Replacement, call: str
 ) -> list[NameReference]:
     """Where a function uses a parameter that nothing else is assigned to."""
 
@@ -153,7 +160,7 @@ def _parameter_references(
 
     if sum(is_parameter(name, scope) for name, scope in scopes.bindings) > 1:
         raise PatchgenError(
-            f"modify_init: '{replacement.name}' assigns its parameter '{parameter}'",
+            f"{call}: '{replacement.name}' assigns its parameter '{parameter}'",
             replacement.location,
             "Use another name for the new value.",
         )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen_core.codegen.relative_imports import ImportPlaces, absolute_code
-from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals, wrap_init
+from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals, wrap_original
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
+from patchgen_core.config.declarations import WRAPPERS
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import PatchgenError, Problem
 
@@ -53,7 +54,7 @@ def _name_objects(patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelp
     """What the generated module calls the objects that a config declares, by their identity."""
     names_by_id: dict[int, str | None] = {}
     for patch in patches:
-        if patch.replacement is not None:
+        if patch.replacement is not None and not patch.patch.is_edit:  # the code of an edit has no name of its own
             key = id(patch.patch.replacement)
             # An object with two targets has no one name: only a reference in its own body has.
             names_by_id[key] = patch.dotted if names_by_id.get(key, patch.dotted) == patch.dotted else None
@@ -70,8 +71,8 @@ def _settle_patch(
         return None
     names = _patch_names(patch, patch.replacement, names_by_id, added)
     mapped = _map_names(patch.replacement, declared.name_map)
-    if declared.kind == "init_modification":
-        mapped = wrap_init(mapped, declared.target)
+    if declared.kind in WRAPPERS:
+        mapped = wrap_original(mapped, declared.target.split(".")[0], patch.method)
     return _settle(mapped, names, patch.method or declared.target, declared.name_map, places)
 
 
@@ -79,7 +80,8 @@ def _patch_names(
     patch: PlannedPatch, replacement: Replacement, names_by_id: Mapping[int, str | None], added: frozenset[str]
 ) -> dict[str, str]:
     declared = patch.patch
-    return _references(replacement, names_by_id, declared.replacement, patch.dotted, declared.name_map, added)
+    own = None if declared.is_edit else declared.replacement
+    return _references(replacement, names_by_id, own, patch.dotted, declared.name_map, added)
 
 
 def _settle_helper(
@@ -102,7 +104,7 @@ def _references(
     """New names for globals that stand for declared objects, but not where ``name_map`` leads to a helper."""
     names = {}
     for used, value in replacement.namespace.items():
-        name = own_name if value is own else names_by_id.get(id(value))
+        name = own_name if own is not None and value is own else names_by_id.get(id(value))
         if name is None or not replacement.mentions(used):
             continue
         mapped = map_prefixes(used, name_map)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from patchgen_core.codegen.edit_targets import check_edited
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
-from patchgen_core.errors import PatchgenError, closest, did_you_mean
+from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
 from patchgen_core.syntax.index import ModuleIndex, assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Definition, all_methods, last_definitions, methods, statements
 from patchgen_core.syntax.source import SourceCache
@@ -27,15 +28,40 @@ KNOWN_METHODS = frozenset(
 )
 
 
+_WHOLE = ("class_replacement", "function_replacement", "init_modification", "function_edit", "class_edit")
+_HINTS = {"init_modification": "Write '{}'.", "function_edit": "Use edit_method.", "class_edit": "Use edit_method."}
+
+
+@dataclass(frozen=True)
+class ComposedLine:
+    """A line of upstream's with edits in it.
+
+    Attributes:
+        text: at the column where its function starts.
+        edit: the edit that wrote it; None for upstream's own.
+        location: the line of the config that it comes from.
+        is_string: whether it starts inside a string literal.
+    """
+
+    text: str
+    edit: PlannedPatch | None = None
+    location: Location | None = None
+    is_string: bool = False
+
+
 @dataclass(frozen=True)
 class PlannedPatch:
     """A patch whose target was found.
+
+    All edits of one target are one planned patch: its ``edits``, with their result as ``replacement``.
 
     Attributes:
         nodes: upstream's definitions that it changes; for a method, the classes.
         accessor: ``setter`` or ``deleter``, for a property's.
         replacement: the new source with its names settled; None for an external one.
         added: whether it adds a method that the class itself lacks.
+        edits: for a target that is edited, each edit; the ``patch`` is then the first one's.
+        lines: the text of ``replacement`` and what each line of it comes from, for an edited function.
     """
 
     patch: Patch
@@ -44,10 +70,20 @@ class PlannedPatch:
     accessor: str = ""
     replacement: Replacement | None = None
     added: bool = False
+    edits: tuple[PlannedPatch, ...] = ()
+    lines: tuple[ComposedLine, ...] = ()
+
+    @property
+    def declared(self) -> tuple[PlannedPatch, ...]:
+        """What the config declares: the edits of an edited target, else the patch itself."""
+        return self.edits or (self,)
 
     @property
     def kind(self) -> str:
-        """The kind as the generated header shows it."""
+        """The kind as the generated header shows it; of an edited target, what is edited."""
+        if self.edits:
+            is_class = isinstance(self.nodes[0], ast.ClassDef)
+            return "method_edit" if self.method else "class_edit" if is_class else "function_edit"
         if self.patch.kind != "external":
             return self.patch.kind
         return "class_replacement" if isinstance(self.nodes[0], ast.ClassDef) else "function_replacement"
@@ -90,14 +126,16 @@ class Targets:
     def resolve(self, patch: Patch) -> PlannedPatch:
         """Find a patch's target and read its replacement; a PatchgenError when there is none or the two do not fit."""
         name, *rest = patch.target.split(".")
-        if rest and patch.kind in ("class_replacement", "function_replacement", "init_modification"):
-            hint = f"Write '{name}'." if patch.kind == "init_modification" else "Use override_method."
+        if rest and patch.kind in _WHOLE:
+            hint = _HINTS.get(patch.kind, "Use override_method.").format(name)
             raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
         if name not in self.index.definitions:
             raise self._unknown(patch, name)
         definitions = self.index.definitions[name]
         nodes = definitions if len(definitions) == 1 else last_definitions(self.tree.body, name)
         is_class = isinstance(nodes[0], ast.ClassDef)
+        if patch.is_edit:
+            return self._resolve_edit(patch, nodes, rest)
         wants_class = patch.kind != "function_replacement"
         if patch.kind != "external" and is_class != wants_class:
             kind, call = ("class", "replace_class") if is_class else ("function", "replace_function")
@@ -105,7 +143,7 @@ class Targets:
         if patch.kind == "external":
             return PlannedPatch(patch, tuple(nodes))
         classes = tuple(node for node in nodes if isinstance(node, ast.ClassDef))
-        if patch.kind == "method_override":
+        if patch.kind in ("method_override", "method_wrapper"):
             return self._resolve_method(patch, classes, rest)
         replacement = self._read(patch, "")
         if patch.kind == "init_modification":
@@ -117,6 +155,18 @@ class Targets:
                 patch.location,
             )
         return PlannedPatch(patch, tuple(nodes), replacement=replacement)
+
+    def _resolve_edit(self, patch: Patch, nodes: Sequence[Definition], rest: list[str]) -> PlannedPatch:
+        """An edit and the one definition that it is of."""
+        method, accessor = check_edited(patch, nodes, rest, self.module)
+        if patch.replacement is None:
+            return PlannedPatch(patch, tuple(nodes), method, accessor)
+        replacement = self._read(patch, accessor)
+        if replacement.is_class != (patch.kind == "class_edit"):
+            wanted, given = ("class", "function") if patch.kind == "class_edit" else ("function", "class")
+            message = f"{patch.kind} {patch.target}: '{replacement.name}' is a {given}, not a {wanted}"
+            raise PatchgenError(message, patch.location)
+        return PlannedPatch(patch, tuple(nodes), method, accessor, replacement)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
         assert patch.location is not None, "the planner gives every patch one"
@@ -137,9 +187,10 @@ class Targets:
                 patch.location,
                 "Exclude it and bind the name in a post-import block.",
             )
-        kind = "function" if patch.kind == "function_replacement" else "class"
+        is_function = patch.kind in ("function_replacement", "function_edit")
+        kind = "function" if is_function else "class"
         names = set(self.index.functions if kind == "function" else self.index.classes)
-        if patch.kind == "external" or closest(name, names) is None:
+        if patch.kind == "external" or patch.code or closest(name, names) is None:
             names = set(self.index.definitions)
         kind_name = "class or function" if patch.kind == "external" else kind
         message = f"upstream {self.module} has no {kind_name} '{name}'"

@@ -146,6 +146,14 @@ def multiple(call: str, value: Any, location: Location) -> float:
     return float(value)
 
 
+def count(call: str, value: Any, location: Location) -> int:
+    """How many times a pattern is expected: a whole number from 1."""
+    _refuse_stub(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise PatchgenError(f"{call}: count is a whole number, 1 or more, not {value_text(value)}", location)
+    return value
+
+
 def is_name(value: Any) -> bool:
     """Whether a value is a Python name, and no keyword."""
     return isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value)

@@ -10,7 +10,26 @@ from typing import Any, Literal
 
 from patchgen_core.errors import Location
 
-PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
+PatchKind = Literal[
+    "class_replacement",
+    "function_replacement",
+    "method_override",
+    "init_modification",
+    "method_wrapper",
+    "external",
+    "method_edit",
+    "function_edit",
+    "class_edit",
+    "code_replacement",
+    "code_deletion",
+    "parameter_addition",
+]
+EDITS: frozenset[PatchKind] = frozenset(
+    ["method_edit", "function_edit", "class_edit", "code_replacement", "code_deletion", "parameter_addition"]
+)
+"""The kinds of patches that change a place inside their target; a target may have several."""
+WRAPPERS: frozenset[PatchKind] = frozenset(["init_modification", "method_wrapper"])
+"""The kinds of patches that call upstream's method."""
 
 
 @dataclass(frozen=True)
@@ -20,12 +39,18 @@ class Patch:
     Attributes:
         kind: ``external`` stands for a class or a function, whichever upstream's target is.
         target: ``Class``, ``Class.method``, ``Class.property.setter`` or ``function``, as upstream names it.
-        replacement: the class or function whose source takes the target's place; None for ``external``.
+        replacement: the class or function whose source takes the target's place, or stands around what is there;
+            None for ``external`` and for code in quotes.
         replacement_module, replacement_name: where ``external`` imports from.
         name_map: class prefixes to rename in the replacement, old to new.
         description: why; shown in the generated header and at the patch.
         keep_decorators: for methods, whether upstream's decorators stay.
         add: for methods, that a name upstream lacks is meant, even if it looks like a slip.
+        at: for edits, the place in the target: a pattern of statements or of an expression, or a parameter's name;
+            empty for the whole body.
+        code: for edits in quotes, what comes there.
+        count: for edits, how many times the pattern is there.
+        is_before: for a parameter, whether it comes before the one at ``at`` instead of after it.
     """
 
     kind: PatchKind
@@ -38,6 +63,15 @@ class Patch:
     keep_decorators: bool = True
     add: bool = False
     location: Location | None = None
+    at: str = ""
+    code: str = ""
+    count: int = 1
+    is_before: bool = False
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether it leaves its target upstream's but for a place."""
+        return self.kind in EDITS
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.config.arguments import value_text
+from patchgen_core.config.patch_calls import PatchCalls
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, string_lines
 from patchgen_core.syntax.source import SourceCache, SourceFile, shift
 
 PATCH_DECORATORS = frozenset(
-    name for name in vars(PatchConfig) if name.startswith(("replace_", "override_", "modify_", "add_helper"))
+    name
+    for name in dir(PatchConfig)
+    if name.startswith(("replace_", "override_", "modify_", "wrap_", "edit_", "add_helper")) and name != "replace_code"
 )
 HEAD = re.compile(r"\A((?:async\s+)?def|class)(\s+)\w+")
 """Where the text of a definition starts: what it is, and its name."""
@@ -228,7 +231,7 @@ def is_patch_decorator(decorator: ast.expr, namespace: Mapping[str, Any]) -> boo
         return isinstance(function, ast.Attribute) and function.attr in PATCH_DECORATORS
     if isinstance(value, functools.partial):
         value = value.func
-    is_declaration = getattr(value, "__module__", None) == PatchConfig.__module__  # what a call of the DSL returns
+    is_declaration = getattr(value, "__module__", None) == PatchCalls.__module__  # what a call of the DSL returns
     return is_declaration or isinstance(getattr(value, "__self__", None), PatchConfig)
 
 

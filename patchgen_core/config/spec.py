@@ -15,29 +15,24 @@ from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments
 from patchgen_core.config.arguments import caller
-from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
+from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch, Tolerance
+from patchgen_core.config.edit_calls import EditCalls
 from patchgen_core.config.entries import Entries, EntryField, place_declaration, place_helper, place_pair, place_text
+from patchgen_core.config.patch_calls import MISSING
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.project.parity_settings import DTYPES
 
 T = TypeVar("T")
 
-_CALLS = {
-    "class_replacement": "replace_class",
-    "function_replacement": "replace_function",
-    "method_override": "override_method",
-    "init_modification": "modify_init",
-}
 _FIELDS = {
     "post_import_block": "post_import_blocks",
     "drop_import_names": "drop_imported_names",
     "exclude_from_output": "exclude",
     "drop_decorators": "dropped_decorators",
 }
-_MISSING: Any = object()
 
 
-class PatchConfig:
+class PatchConfig(EditCalls):
     """The changes to one upstream module, and the file that holds the result.
 
     Args:
@@ -59,7 +54,6 @@ class PatchConfig:
     they return the replacement itself.
     """
 
-    patches = EntryField[Patch](place_declaration)
     additional_imports = EntryField[ImportSpec](place_declaration)
     post_import_blocks = EntryField[str](place_text)
     helpers = EntryField[Any](place_helper)
@@ -84,126 +78,13 @@ class PatchConfig:
         self.description = arguments.text("description", description, self.location, empty=True)
         self.transformers_version = transformers_version
         self.toy_config = arguments.toy_config(toy_config, self.location)
-        for name, value in vars(PatchConfig).items():
-            if isinstance(value, EntryField):
+        super().__init__()
+        for name in dir(PatchConfig):
+            if isinstance(getattr(PatchConfig, name), EntryField):
                 setattr(self, name, [])
-        self._open: list[tuple[str, Location]] = []
 
     def __repr__(self) -> str:
         return f"PatchConfig({self.source_module!r}, {self.target_file!r})"
-
-    # --- patches -----------------------------------------------------------------------------------
-
-    def replace_class(
-        self,
-        target: str,
-        replacement: Any = _MISSING,
-        *,
-        name_map: Mapping[str, str] | None = None,
-        description: str = "",
-    ) -> Any:
-        """Replace a whole class. The replacement brings its own decorators; upstream's go."""
-        return self._declare("class_replacement", target, replacement, name_map, description)
-
-    def replace_function(
-        self,
-        target: str,
-        replacement: Any = _MISSING,
-        *,
-        name_map: Mapping[str, str] | None = None,
-        description: str = "",
-    ) -> Any:
-        """Replace a module-level function. The replacement brings its own decorators; upstream's go."""
-        return self._declare("function_replacement", target, replacement, name_map, description)
-
-    def override_method(
-        self,
-        target: str,
-        replacement: Any = _MISSING,
-        *,
-        name_map: Mapping[str, str] | None = None,
-        description: str = "",
-        keep_decorators: bool = True,
-        add: bool = False,
-    ) -> Any:
-        """Replace one method, or add it when the class inherits or lacks it.
-
-        Upstream's decorators stay and the replacement's own that upstream lacks are added below them;
-        ``keep_decorators=False`` leaves only the replacement's own. A property is named by its getter;
-        ``Class.name.setter`` and ``Class.name.deleter`` name the others. A method that upstream lacks
-        and whose name is close to one it has is taken for a slip, unless ``add=True``.
-        """
-        arguments.method_target("override_method", target, caller())
-        return self._declare("method_override", target, replacement, name_map, description, keep_decorators, add)
-
-    def modify_init(
-        self,
-        target: str,
-        replacement: Any = _MISSING,
-        *,
-        name_map: Mapping[str, str] | None = None,
-        description: str = "",
-    ) -> Any:
-        """Wrap a class's ``__init__``: the function gets ``original_init`` first, then ``self`` and the rest.
-
-        The generated class holds upstream's ``__init__`` as ``_original_init`` beside the new one, and
-        calling ``original_init(self, ...)`` runs it.
-        """
-        return self._declare("init_modification", target, replacement, name_map, description)
-
-    def _declare(
-        self,
-        kind: PatchKind,
-        target: str,
-        replacement: Any,
-        name_map: Mapping[str, str] | None,
-        description: str,
-        keep_decorators: bool = True,
-        add: bool = False,
-    ) -> Any:
-        location, call = caller(), _CALLS[kind]
-        arguments.target(call, target, location)
-        names = arguments.name_map(name_map, location)
-        arguments.text("description", description, location, empty=True)
-
-        def record(obj: T) -> T:
-            self.patches.append(
-                Patch(
-                    kind,
-                    target,
-                    obj.definition if isinstance(obj, Helper) else obj,
-                    name_map=names,
-                    description=description,
-                    keep_decorators=keep_decorators,
-                    add=add,
-                    location=location,
-                )
-            )
-            return obj
-
-        return self._decorator(record, replacement, f"{call} '{target}'", location)
-
-    def _decorator(self, record: Callable[[T], T], value: Any, what: str, location: Location) -> Any:
-        """``record``, to decorate with, or its result when the call was given what it is about."""
-        if value is None:
-            hint = "Use it as a decorator, or pass replacement=."
-            raise PatchgenError(f"{what} has no replacement", location, hint)
-        if value is not _MISSING:
-            return record(value)
-        declaration = (what, location)
-        self._open.append(declaration)
-
-        def decorate(obj: T) -> T:
-            if declaration in self._open:
-                self._open.remove(declaration)
-            return record(obj)
-
-        return decorate
-
-    @property
-    def unfinished(self) -> list[tuple[str, Location]]:
-        """Calls that were meant as decorators and decorate nothing."""
-        return list(self._open)
 
     # --- what goes beside the patches --------------------------------------------------------------
 
@@ -227,12 +108,12 @@ class PatchConfig:
     def add_helper(self, definition: T, *, name_map: Mapping[str, str] | None = ...) -> T: ...
     @overload
     def add_helper(self, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
-    def add_helper(self, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None) -> Any:
+    def add_helper(self, definition: Any = MISSING, *, name_map: Mapping[str, str] | None = None) -> Any:
         """Copy a class or function below the imports; a decorator with or without parentheses, or a call."""
         return self._add_helper(self.helpers, definition, None, name_map)
 
     def add_helper_after(
-        self, target: str, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None
+        self, target: str, definition: Any = MISSING, *, name_map: Mapping[str, str] | None = None
     ) -> Any:
         """Copy a class or function right below upstream's ``target``, for those that need it when they are defined."""
         arguments.target("add_helper_after", target, caller())

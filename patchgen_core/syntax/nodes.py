@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-Positioned = ast.stmt | ast.expr | ast.alias | ast.arg
+Positioned = ast.stmt | ast.expr | ast.alias | ast.arg | ast.keyword
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
 _TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.11

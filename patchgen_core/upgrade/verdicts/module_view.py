@@ -67,8 +67,6 @@ def read_target_name(patch: Patch) -> TargetName:
     name, *rest = patch.target.split(".")
     if patch.kind == "init_modification":
         return TargetName(name, "__init__")
-    if patch.kind != "method_override":
-        return TargetName(patch.target)
     method, accessor = (*rest, "", "")[:2]
     return TargetName(name, method, "" if accessor == "getter" else accessor)
 

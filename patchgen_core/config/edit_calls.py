@@ -1,0 +1,138 @@
+"""The calls that declare edits: patches that change a place inside their target and leave the rest upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from patchgen_core.config import arguments
+from patchgen_core.config.arguments import caller
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.patch_calls import MISSING, PatchCalls
+from patchgen_core.errors import PatchgenError
+
+NameMap = Mapping[str, str] | None
+
+
+class EditCalls(PatchCalls):
+    """What declares edits.
+
+    ``at`` is a piece of upstream's source, found by its syntax: layout, quotes and comments do not matter, ``...``
+    stands for any arguments or statements, and ``$NAME`` for any expression, the same each time. A line that ends
+    with its colon stands for the whole statement. It has to be there once, or ``count`` times.
+    """
+
+    def edit_method(
+        self,
+        target: str,
+        edit: Any = MISSING,
+        *,
+        at: str = "",
+        count: int = 1,
+        name_map: NameMap = None,
+        description: str = "",
+    ) -> Any:
+        """Change a method where ``at`` is, or its whole body: ``...`` in the edit's body stands for what is there.
+
+        The edit's parameters are for readers and linters: each is a parameter of the method or a name that it binds.
+        Decorators that upstream's method lacks are added to it.
+        """
+        arguments.method_target("edit_method", target, caller())
+        return self._edit(
+            "edit_method", Patch("method_edit", target, description=description), edit, at, count, name_map
+        )
+
+    def edit_function(
+        self,
+        target: str,
+        edit: Any = MISSING,
+        *,
+        at: str = "",
+        count: int = 1,
+        name_map: NameMap = None,
+        description: str = "",
+    ) -> Any:
+        """Change a module-level function where ``at`` is, or its whole body, as :meth:`edit_method` does."""
+        patch = Patch("function_edit", target, description=description)
+        return self._edit("edit_function", patch, edit, at, count, name_map)
+
+    def edit_class(self, target: str, edit: Any = MISSING, *, name_map: NameMap = None, description: str = "") -> Any:
+        """Add what a class statement has to upstream's: base classes in front of its own, decorators, attributes.
+
+        ``...`` in its body stands for upstream's. An attribute that upstream has is replaced.
+        """
+        return self._declare("edit_class", Patch("class_edit", target, description=description), edit, name_map)
+
+    def wrap_method(
+        self, target: str, replacement: Any = MISSING, *, name_map: NameMap = None, description: str = ""
+    ) -> Any:
+        """Wrap a method, as ``modify_init`` does ``__init__``: the function gets ``original`` first, then ``self``.
+
+        The generated class holds upstream's method, with its decorators, as ``_original_forward`` beside the new one.
+        """
+        arguments.method_target("wrap_method", target, caller())
+        patch = Patch("method_wrapper", target, description=description)
+        return self._declare("wrap_method", patch, replacement, name_map)
+
+    def replace_code(
+        self, target: str, old: str, new: str, *, count: int = 1, name_map: NameMap = None, description: str = ""
+    ) -> None:
+        """Put another expression or statement into the place of one; both are source in quotes.
+
+        ``new`` may use the metavariables of ``old``. ``...`` among the arguments of a call in ``new`` stands for those
+        that it stands for in ``old``: ``replace_code("X.forward", "self.attn(...)", "self.attn(..., causal=True)")``.
+        """
+        location = caller()
+        arguments.text("replace_code: old", old, location)
+        arguments.text("replace_code: new", new, location)
+        patch = Patch("code_replacement", target, at=old, code=new, count=count, description=description)
+        self._quoted("replace_code", patch, name_map)
+
+    def delete_code(
+        self, target: str, code: str, *, count: int = 1, name_map: NameMap = None, description: str = ""
+    ) -> None:
+        """Take statements out, or an item of a list, tuple or set."""
+        arguments.text("delete_code: code", code, caller())
+        patch = Patch("code_deletion", target, at=code, count=count, description=description)
+        self._quoted("delete_code", patch, name_map)
+
+    def add_parameter(
+        self,
+        target: str,
+        parameter: str,
+        *,
+        after: str = "",
+        before: str = "",
+        name_map: NameMap = None,
+        description: str = "",
+    ) -> None:
+        """Give a method or function one more parameter, such as ``"causal: bool = True"``.
+
+        It comes after or before the parameter that is named, and otherwise behind all that are passed by name.
+        """
+        location = caller()
+        for name, value in (("parameter", parameter), ("after", after), ("before", before)):
+            arguments.text(f"add_parameter: {name}", value, location, empty=name != "parameter")
+        if after and before:
+            raise PatchgenError("add_parameter: after and before do not go together", location, "Give one of them.")
+        patch = Patch(
+            "parameter_addition",
+            target,
+            at=after or before,
+            code=parameter,
+            is_before=bool(before),
+            description=description,
+        )
+        self._quoted("add_parameter", patch, name_map)
+
+    def _edit(self, call: str, patch: Patch, edit: Any, at: str, count: int, name_map: NameMap) -> Any:
+        location = caller()
+        arguments.text(f"{call}: at", at, location, empty=True)
+        placed = replace(patch, at=at, count=arguments.count(call, count, location))
+        return self._declare(call, placed, edit, name_map)
+
+    def _quoted(self, call: str, patch: Patch, name_map: NameMap) -> None:
+        """Record an edit that has no function."""
+        arguments.count(call, patch.count, caller())
+        self._declare(call, patch, None, name_map)
