@@ -5,9 +5,8 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 
-from croniter import croniter
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -16,6 +15,7 @@ from patchgen_service.database.words import TriggerKind
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.jobs.context import JobContext
 from patchgen_service.records.new_runs import MOVES_BRANCH, RunCause, begin_run
+from patchgen_service.schedules import is_schedule, last_time
 
 _LOOKS_BACK = timedelta(hours=24)
 """After a service was down for longer, a schedule goes on with its next time."""
@@ -81,17 +81,6 @@ def _last_seen(session: Session, repository_id: int, branch: str) -> str:
         Trigger.kind.in_((*MOVES_BRANCH, "push")),
     )
     return session.scalar(seen.order_by(Trigger.id.desc()).limit(1)) or ""
-
-
-def is_schedule(expression: str) -> bool:
-    """Whether a text is a cron expression of five fields."""
-    return len(expression.split()) == 5 and croniter.is_valid(expression)
-
-
-def last_time(expression: str, now: datetime) -> datetime:
-    """When a schedule was due last, in UTC."""
-    moment: datetime = croniter(expression, now + timedelta(seconds=1)).get_prev(datetime)
-    return moment.astimezone(timezone.utc)
 
 
 def run_schedule(context: JobContext, repository_id: int) -> str | None:

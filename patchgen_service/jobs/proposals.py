@@ -12,7 +12,6 @@ from patchgen_service.database.tables import Repository
 from patchgen_service.forges.api import ForgeError
 from patchgen_service.git.errors import GitError
 from patchgen_service.git.writing import Author
-from patchgen_service.jobs.branches import is_schedule, last_time
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.run_job import make_workplace
 from patchgen_service.posting.approving import Workshop
@@ -28,6 +27,7 @@ from patchgen_service.records.proposals import (
 )
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.upgrade import UpgradeFailed, upgrade_repository
+from patchgen_service.schedules import is_schedule, last_time
 
 COMMITTER = Author("patchgen", "patchgen@localhost")
 

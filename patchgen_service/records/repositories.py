@@ -142,10 +142,20 @@ def _check(columns: dict[str, Any]) -> dict[str, Any]:
     if (url := columns.get("url")) and not _URL.fullmatch(url):
         hint = "Give one such as https://git.example.com/acme/models.git, or the path of a folder."
         raise PatchgenError(f"'{url}' is no address of a git repository", None, hint)
+    if schedule := columns.get("schedule"):
+        _check_schedule(schedule)
     for path in (*columns.get("projects", ()), columns.get("constraints", "")):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
             raise PatchgenError(f"'{path}' does not lie in the repository", None, "Give its path from the root.")
     return columns
+
+
+def _check_schedule(schedule: str) -> None:
+    from patchgen_service.schedules import is_schedule  # its library takes 0.05 s, and most have no schedule
+
+    if not is_schedule(schedule):
+        hint = "Give five fields, such as '0 4 * * *' for every day at four, UTC."
+        raise PatchgenError(f"'{schedule}' is no schedule", None, hint)
 
 
 def _texts(value: Any) -> Iterable[str]:

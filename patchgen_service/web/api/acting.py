@@ -63,6 +63,7 @@ def post_repository(new: NewRepository, caller: CallerOf) -> RepositoryValue:
         _check_administrator(call)
         try:
             columns = new.model_dump()
+            columns["branches"] = columns["branches"] or [new.default_branch]
             repository = add_repository(call.session, call.site.secrets, call.name, call.site.clock(), **columns)
         except PatchgenError as error:
             raise HTTPException(409, str(error)) from None

@@ -54,7 +54,14 @@ class NewRepository(BaseModel):
     url: Annotated[str, StringConstraints(min_length=1, max_length=1000, pattern=r"^[^\x00-\x20\x7f]+$")]
     forge: Literal["none", "github", "gitlab", "forgejo"] = "none"
     default_branch: Branch = "main"
+    branches: list[Branch] = Field(default=[], max_length=50, description="patterns; none is the default branch alone")
     projects: list[Text] = Field(default=["."], max_length=50)
+    constraints: Text = Field("", description="path of its constraints file")
+    extras: list[Text] = Field(default=[], max_length=50, description="more requirements of its environment")
+    checks: list[Text] = Field(default=[], max_length=50, description="none is all of them")
+    owners: dict[Text, Text] = Field(default={}, max_length=200, description="who is told, by folder")
+    poll_seconds: int = Field(0, ge=0, le=10**6)
+    schedule: Annotated[Text, StringConstraints(max_length=100)] = Field("", description="a cron expression")
     is_public: bool = False
 
 

@@ -31,8 +31,8 @@ _FIELDS = ("name", "url", "forge", "forge_url", "default_branch", "python", "con
 _LISTS = ("branches", "projects", "extras", "checks")
 _FLAGS = ("is_active", "is_public", "is_trusted")
 _SECRETS = ("webhook_secret", "forge_token")
-_OF_SERVICE = ("name", "url", "forge", "forge_url", "python", "is_trusted")
-"""What an administrator of the service changes alone: it says where secrets are sent, and what runs can see here."""
+_OF_SERVICE = ("name", "url", "forge", "forge_url", "python", "is_trusted", "owners")
+"""What an administrator of the service changes alone: it says what is sent where, and what runs can see here."""
 _TOKEN_DAYS = 365
 
 
@@ -214,10 +214,22 @@ def _columns(fields: Mapping[str, str]) -> dict[str, object]:
     columns |= {name: fields[name] for name in _SECRETS if fields.get(name)}
     seconds = fields.get("poll_seconds", "").strip()
     columns["poll_seconds"] = int(seconds) if seconds.isdecimal() and len(seconds) < 9 else 0
+    columns["owners"] = _read_owners(fields.get("owners", ""))
     columns["default_branch"] = columns["default_branch"] or "main"
     columns["forge"] = columns["forge"] or "none"
     columns["projects"] = columns["projects"] or ["."]
     return columns
+
+
+def _read_owners(text: str) -> dict[str, str]:
+    """The owners of folders, of which each line has one: ``models/llama = ada@example.com``."""
+    owners = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        folder, is_there, owner = line.partition("=")
+        if not is_there or not folder.strip():
+            raise PatchgenError(f"'{line}' names no owner of a folder: write 'FOLDER = ADDRESS'")
+        owners[folder.strip()] = owner.strip()
+    return owners
 
 
 def _signed_in(request: Request) -> Visitor:

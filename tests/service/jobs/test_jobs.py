@@ -19,7 +19,7 @@ from patchgen_service.database.engine import Transactions
 from patchgen_service.database.tables import Environment, Release, Repository, Result, Run, Worker
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.isolation.probe import Isolation
-from patchgen_service.jobs.branches import is_schedule, last_time, poll_repository, run_schedule
+from patchgen_service.jobs.branches import poll_repository, run_schedule
 from patchgen_service.jobs.context import JobContext, read_clock
 from patchgen_service.jobs.releases import IndexProblem, read_releases, watch_releases
 from patchgen_service.jobs.service import Chore, Jobs
@@ -27,6 +27,7 @@ from patchgen_service.records.files import list_files
 from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.repositories import remove_repository
 from patchgen_service.records.runs import cancel_run
+from patchgen_service.schedules import is_schedule, last_time
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import RunLimits, ServiceSettings
 from patchgen_service.store import Store

@@ -89,6 +89,7 @@ def test_a_removed_repository_takes_all_of_its_rows_along(team: Team) -> None:
         ({"name": "a\nb", "url": URL}, "has a control character"),
         ({"name": "a", "url": URL, "projects": ["../b"]}, "'../b' does not lie in the repository"),
         ({"name": "a", "url": URL, "constraints": "/etc/passwd"}, "'/etc/passwd' does not lie in the repository"),
+        ({"name": "a", "url": URL, "schedule": "every day"}, "'every day' is no schedule"),
         ({"name": "a", "url": URL, "run_count": 3}, "a repository has no 'run_count'"),
     ],
 )

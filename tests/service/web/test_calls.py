@@ -15,7 +15,7 @@ from web_visitors import SHA, Visitor, add_member, drifted, make_site, red_run
 from patchgen_core.checks.result import pack
 from patchgen_service.accounts.people import find_person
 from patchgen_service.accounts.tokens import add_token
-from patchgen_service.database.tables import Result, Run
+from patchgen_service.database.tables import Repository, Result, Run
 from patchgen_service.web.site import NoWork
 
 
@@ -122,6 +122,22 @@ def test_the_service_carries_no_run_of_a_ci_job_out(team: Team, api: Visitor) ->
     assert api.post("/api/v1/repositories/1/runs", json={**new, "push": True}, headers=headers).status_code == 201
     answer = api.post("/api/v1/repositories/1/runs", json=new, headers=headers)
     assert (answer.status_code, "which takes the results of a CI job" in answer.text) == (409, True)
+
+
+def test_a_repository_is_added_with_all_that_its_runs_need(team: Team, api: Visitor) -> None:
+    add_member(team, "root", is_admin=True)
+    with team.transactions() as session:
+        token = add_token(session, find_person(session, "root"), "CI", ["admin"], NOW)
+    headers = {"authorization": f"Bearer {token}"}
+    new = {"name": "acme/new", "url": "https://git.example/new.git", "default_branch": "trunk"}
+    more = {"extras": ["torch"], "constraints": "c.txt", "owners": {".": "ada@example.com"}, "schedule": "0 4 * * *"}
+    assert api.post("/api/v1/repositories", json={**new, **more}, headers=headers).json()["branches"] == ["trunk"]
+    with team.transactions() as session:
+        row = session.scalars(select(Repository).filter_by(name="acme/new")).one()
+        assert {name: getattr(row, name) for name in more} == more
+    other = {**new, "name": "acme/other", "schedule": "daily"}
+    answer = api.post("/api/v1/repositories", json=other, headers=headers)
+    assert (answer.status_code, "'daily' is no schedule" in answer.json()["detail"]) == (409, True)
 
 
 def test_an_administrator_of_the_service_alone_removes_a_repository(team: Team, tmp_path: Path) -> None:

@@ -240,20 +240,34 @@ def test_secrets_are_on_no_page_and_stay_when_it_is_saved(sqlite_team: Team, vis
             assert "ghp_secret" not in row.forge_token
 
 
+def test_owners_of_folders_are_written_line_by_line(sqlite_team: Team, visitor: Visitor) -> None:
+    add_member(sqlite_team, "ada", is_admin=True)
+    visitor.enter("ada")
+    fields = {"name": "acme/models", "url": "https://git.example/x.git"}
+    owners = "models/llama = ada@example.com, eve@example.com\r\n\r\n. = https://chat.example/?a=b\r\n"
+    page = visitor.submit("/settings", "/settings/repositories/1", **fields, owners=owners)
+    assert "models/llama = ada@example.com, eve@example.com\n. = https://chat.example/?a=b\n</textarea>" in page.text
+    with sqlite_team.transactions() as session:
+        expected = {"models/llama": "ada@example.com, eve@example.com", ".": "https://chat.example/?a=b"}
+        assert sqlite_team.repository(session).owners == expected
+    wrong = visitor.submit("/settings", "/settings/repositories/1", **fields, owners="models/llama")
+    assert (wrong.status_code, "names no owner of a folder" in words_of(wrong.text)) == (400, True)
+
+
 def test_where_secrets_are_sent_is_changed_by_administrators_of_the_service_alone(
     sqlite_team: Team, visitor: Visitor
 ) -> None:
     """Else whoever administers a repository would have its token sent to a machine of their own."""
     add_member(sqlite_team, "grace", "admin")
     visitor.enter("grace")
-    names = ("name", "url", "forge", "forge_url", "python", "is_trusted")
+    names = ("name", "url", "forge", "forge_url", "python", "is_trusted", "owners")
     page = visitor.get("/settings").text
     assert 'name="schedule"' in page
     assert [name for name in names if f'name="{name}"' in page.partition("<h2")[2].partition("Make a token")[2]] == []
     with sqlite_team.transactions() as session:
         before = [getattr(sqlite_team.repository(session), name) for name in names]
     evil = {"name": "acme/other", "url": "https://evil.example/x.git", "forge": "github", "is_trusted": "1"}
-    evil |= {"forge_url": "https://evil.example", "python": "/root/python3"}
+    evil |= {"forge_url": "https://evil.example", "python": "/root/python3", "owners": ". = https://evil.example"}
     visitor.submit("/settings", "/settings/repositories/1", **evil, schedule="0 4 * * *")
     with sqlite_team.transactions() as session:
         row = sqlite_team.repository(session)
