@@ -35,6 +35,12 @@ from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
     qwen2_vl_model_forward,
     qwen2_vl_vision_dummy_forward,
 )
+from zoo.qwen3_5.linear_attention import (
+    FAST_LINEAR_ATTENTION,
+    one_sequence_after_the_other,
+    qwen3_5_gated_delta_net_forward,
+    use_kernel_func_from_hub_with_fallback,
+)
 
 config = PatchConfig(
     source_module="transformers.models.qwen3_5.modeling_qwen3_5",
@@ -65,84 +71,11 @@ config.add_post_import_block(
 # else can be named there. Its import goes, and the helper below takes its place: the functions of torch that it
 # decorates stay upstream's, and this block says what runs instead of them.
 config.drop_import_names("use_kernel_func_from_hub_with_fallback")
-FAST_LINEAR_ATTENTION = """
-    # The fast path of linear attention, by upstream's names. A training framework that has builds of its own imports
-    # them here. The convolution is fla's, because that of causal_conv1d does not take cu_seqlens.
-    try:
-        from fla.modules.causal_conv1d import causal_conv1d as fla_causal_conv1d
-        from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
-    except ImportError:
-        fast_linear_attention = {}
-    else:
-
-        def channels_first_causal_conv1d(hidden_states, weight, bias=None, activation=None, cu_seqlens=None):
-            output, _ = fla_causal_conv1d(
-                hidden_states.transpose(1, 2), weight, bias, activation=activation, cu_seqlens=cu_seqlens
-            )
-            return output.transpose(1, 2)
-
-        fast_linear_attention = {
-            "causal_conv1d_fn": channels_first_causal_conv1d,
-            "chunk_gated_delta_rule": chunk_gated_delta_rule,
-            "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
-        }
-    """
 config.add_post_import_block(FAST_LINEAR_ATTENTION)
 config.add_import("functools", is_from_import=False)
 config.add_import("inspect", is_from_import=False)
-
-
-@config.add_helper
-def one_sequence_after_the_other(function, args, kwargs, cu_seqlens, dim):
-    """What ``function`` returns of sequences that are packed into one row, called with each of them alone.
-
-    Arguments that have a batch are cut at ``cu_seqlens`` along ``dim``; weights have none.
-    """
-    lengths = cu_seqlens.diff().tolist()
-
-    def parts(value):
-        has_batch = isinstance(value, torch.Tensor) and value.dim() > 2
-        return value.split(lengths, dim=dim) if has_batch else [value] * len(lengths)
-
-    split_args, split_kwargs = [parts(value) for value in args], {name: parts(v) for name, v in kwargs.items()}
-    results = [
-        function(*(part[i] for part in split_args), **{name: part[i] for name, part in split_kwargs.items()})
-        for i in range(len(lengths))
-    ]
-    if isinstance(results[0], torch.Tensor):
-        return torch.cat(results, dim=dim)
-    outputs, states = zip(*results)
-    return torch.cat(outputs, dim=dim), None if states[0] is None else torch.cat(states)
-
-
-@config.add_helper
-def use_kernel_func_from_hub_with_fallback(func_name: str, package: str):
-    """In the place of upstream's decorator: what it decorates runs by the fast path above, or else in torch.
-
-    Either takes ``cu_seqlens``, which tells where sequences that are packed into one row begin and end.
-    """
-
-    def decorator(torch_function):
-        function = fast_linear_attention.get(func_name, torch_function)
-        known = inspect.signature(function).parameters
-
-        @functools.wraps(torch_function)
-        def wrapped(*args, cu_seqlens=None, **kwargs):
-            kwargs = {name: value for name, value in kwargs.items() if name in known}
-            if function is not torch_function:
-                return function(*args, cu_seqlens=cu_seqlens, **kwargs)
-            if not torch.compiler.is_compiling():
-                logging.get_logger(__name__).warning_once(
-                    f"`{func_name}` runs in torch, which is correct and slow: there is no flash-linear-attention."
-                )
-            if cu_seqlens is None:
-                return torch_function(*args, **kwargs)
-            return one_sequence_after_the_other(torch_function, args, kwargs, cu_seqlens, 1 if package == "fla" else 2)
-
-        return wrapped
-
-    return decorator
-
+config.add_helper(one_sequence_after_the_other)
+config.add_helper(use_kernel_func_from_hub_with_fallback)
 
 # With kernels of the hub switched on, these would take the place of what is patched below.
 config.drop_decorators("Qwen3_5RMSNorm", "use_kernel_forward_from_hub")
@@ -198,134 +131,11 @@ def qwen3_5_rms_norm_gated_forward(self, hidden_states: torch.Tensor, gate: torc
     return hidden_states.to(input_dtype)
 
 
-# ================================================================
-# Patch: Qwen3_5GatedDeltaNet.forward
-# 1. cu_seq_lens_q goes to the convolution too - upstream gives it to the gated delta rule alone, and the convolution
-#    would mix the sequences that are packed into a row
-# ================================================================
-@config.override_method("Qwen3_5GatedDeltaNet.forward", description="Packed sequences reach the convolution")
-def qwen3_5_gated_delta_net_forward(
-    self,
-    hidden_states: torch.Tensor,
-    cache_params: Cache | None = None,
-    attention_mask: torch.Tensor | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-):
-    hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
-
-    # Set up dimensions for reshapes later
-    batch_size, seq_len, _ = hidden_states.shape
-    # --- Patch.1 ---
-    cu_seqlens = kwargs.get("cu_seq_lens_q")
-    if cu_seqlens is None and kwargs.get("seq_idx") is not None:
-        raise ValueError("linear attention keeps packed sequences apart by cu_seq_lens_q: pass it beside seq_idx")
-    if cu_seqlens is not None and batch_size != 1:
-        raise ValueError(f"cu_seq_lens_q is for sequences that are packed into one row, and there are {batch_size}")
-    # --- Patch.1 ---
-    # Retrieve conv and recurrent states if there is a cache. They may be None if the layer is not initialized.
-    if cache_params is not None:
-        conv_state = cache_params.get_conv_state(self.layer_idx, state_idx=0)
-        recurrent_state = cache_params.get_recurrent_state(self.layer_idx, state_idx=0)
-    else:
-        conv_state, recurrent_state = None, None
-
-    mixed_qkv = self.in_proj_qkv(hidden_states)
-    mixed_qkv = mixed_qkv.transpose(1, 2)
-
-    z = self.in_proj_z(hidden_states)
-    z = z.reshape(batch_size, seq_len, -1, self.head_v_dim)
-
-    b = self.in_proj_b(hidden_states)
-    a = self.in_proj_a(hidden_states)
-
-    if conv_state is not None and seq_len == 1 and not cache_params.is_recording_past(self.layer_idx):
-        # Single-token cached decode: the fused per-step kernel updates the conv state in-place.
-        mixed_qkv = causal_conv1d_update(
-            mixed_qkv,
-            conv_state,
-            self.conv1d.weight.squeeze(1),
-            self.conv1d.bias,
-            self.activation,
-        )
-    else:
-        if cache_params is not None:
-            mixed_qkv = cache_params.update_conv_state(
-                mixed_qkv, self.layer_idx, conv_kernel_size=self.conv_kernel_size
-            )
-
-        mixed_qkv = causal_conv1d_fn(
-            mixed_qkv,
-            self.conv1d.weight.squeeze(1),
-            self.conv1d.bias,
-            activation=self.activation,
-            # --- Patch.1 ---
-            cu_seqlens=cu_seqlens,
-            # --- Patch.1 ---
-            **kwargs,
-        )
-
-        # Drop the additional previous states
-        if cache_params is not None:
-            mixed_qkv = mixed_qkv[:, :, -seq_len:]
-
-    mixed_qkv = mixed_qkv.transpose(1, 2)
-    query, key, value = torch.split(
-        mixed_qkv,
-        [
-            self.key_dim,
-            self.key_dim,
-            self.value_dim,
-        ],
-        dim=-1,
-    )
-
-    query = query.reshape(batch_size, seq_len, -1, self.head_k_dim)
-    key = key.reshape(batch_size, seq_len, -1, self.head_k_dim)
-    value = value.reshape(batch_size, seq_len, -1, self.head_v_dim)
-
-    beta = b.sigmoid()
-    # If the model is loaded in fp16, without the .float() here, A might be -inf
-    g = -self.A_log.float().exp() * F.softplus(a.float() + self.dt_bias)
-
-    if recurrent_state is not None and seq_len == 1:
-        core_attn_out, last_recurrent_state = torch_recurrent_gated_delta_rule(
-            query,
-            key,
-            value,
-            g=g,
-            beta=beta,
-            initial_state=recurrent_state,
-            output_final_state=cache_params is not None,
-            use_qk_l2norm_in_kernel=True,
-            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
-            **kwargs,
-        )
-    else:
-        core_attn_out, last_recurrent_state = torch_chunk_gated_delta_rule(
-            query,
-            key,
-            value,
-            g=g,
-            beta=beta,
-            initial_state=recurrent_state,
-            output_final_state=cache_params is not None,
-            use_qk_l2norm_in_kernel=True,
-            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
-            **kwargs,
-        )
-
-    # Update cache
-    if cache_params is not None:
-        cache_params.update_recurrent_state(last_recurrent_state, self.layer_idx)
-
-    # reshape input data into 2D tensor
-    core_attn_out = core_attn_out.reshape(-1, self.head_v_dim)
-    z = z.reshape(-1, self.head_v_dim)
-    core_attn_out = self.norm(core_attn_out, z)
-    core_attn_out = core_attn_out.reshape(batch_size, seq_len, -1)
-
-    output = self.out_proj(core_attn_out)
-    return output
+config.override_method(
+    "Qwen3_5GatedDeltaNet.forward",
+    replacement=qwen3_5_gated_delta_net_forward,
+    description="Packed sequences reach the convolution",
+)
 
 
 @config.add_helper

@@ -22,15 +22,17 @@ from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
     qwen2_vl_model_forward,
     qwen2_vl_vision_dummy_forward,
 )
-from zoo.qwen3_5.qwen3_5_gpu_patch_gen_config import (
+from zoo.qwen3_5.linear_attention import (
     FAST_LINEAR_ATTENTION,
-    Qwen3_5VisionMetadata,
     one_sequence_after_the_other,
     qwen3_5_gated_delta_net_forward,
+    use_kernel_func_from_hub_with_fallback,
+)
+from zoo.qwen3_5.qwen3_5_gpu_patch_gen_config import (
+    Qwen3_5VisionMetadata,
     qwen3_5_model_init,
     qwen3_5_rms_norm_forward,
     qwen3_5_rms_norm_gated_forward,
-    use_kernel_func_from_hub_with_fallback,
 )
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
     SEQUENCE_PARALLEL_LOSSES,
