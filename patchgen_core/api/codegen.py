@@ -5,12 +5,14 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 
 from patchgen_core.build.artifacts import make_artifacts, make_outcomes
 from patchgen_core.build.cache import Cache
+from patchgen_core.build.hand_edits import copy_path, find_hand_edit
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import Artifact, Progress
 from patchgen_core.build.selection import Selection
@@ -29,12 +31,13 @@ from patchgen_core.upstream.module import UpstreamModule, find_upstream
 
 @dataclass(frozen=True)
 class CodegenResult:
-    """What :func:`run_codegen` made: texts and paths, the files that changed on disk (none for a dry run), and what
-    the contract rules say of it."""
+    """What :func:`run_codegen` made: texts and paths, the files that changed on disk (none for a dry run), what the
+    contract rules say of it, and where a copy is kept of a module that was edited by hand and written over."""
 
     artifact: Artifact
     written: tuple[Path, ...]
     verdict: CheckResult
+    copy: Path | None = None
 
 
 def run_codegen(
@@ -44,6 +47,7 @@ def run_codegen(
     *,
     dry_run: bool = False,
     save_diff: bool = False,
+    discard_edits: bool = False,
     project: Project | None = None,
 ) -> list[CodegenResult]:
     """Generate the configs of one file, and write them when all of them generate.
@@ -53,6 +57,7 @@ def run_codegen(
         output_dir: instead of ``generated/`` beside it.
         config_name: the variable that holds the config; by default all that the file makes.
         save_diff: write the ``.diff`` as well.
+        discard_edits: write over modules that were edited by hand, and keep copies; if not, they are an error.
         project: that of the nearest ``pyproject.toml`` by default.
 
     Raises:
@@ -61,7 +66,7 @@ def run_codegen(
     project = project or load_project()
     output = Path(output_dir).absolute() if output_dir is not None else None
     selection = Selection(project, (project.config_path(patch_module),), config_name, output)
-    return generate_and_write(selection, dry_run=dry_run, save_diff=save_diff)
+    return generate_and_write(selection, dry_run=dry_run, save_diff=save_diff, discard_edits=discard_edits)
 
 
 def generate_and_write(
@@ -69,12 +74,14 @@ def generate_and_write(
     *,
     dry_run: bool = False,
     save_diff: bool = False,
+    discard_edits: bool = False,
     progress: Progress | None = None,
     cache: Cache | None = None,
 ) -> list[CodegenResult]:
     """Generate config files, and write their modules when every one of them generates.
 
-    ``cache`` keeps what the next check asks for.
+    ``discard_edits`` writes over modules that were edited by hand, which are an error otherwise; a copy of each is
+    kept. ``cache`` keeps what the next check asks for.
 
     Raises:
         PatchgenError: with everything that is wrong; then nothing was written.
@@ -92,13 +99,30 @@ def generate_and_write(
         if outcome.artifact is not None
     ]
     files = [file for artifact, _ in results for file in artifact.output(save_diff)]
-    written = [] if dry_run else write_files(files)
+    artifacts = [artifact for artifact, _ in results]
+    written, copies = ([], {}) if dry_run else _write_over(project, artifacts, files, discard_edits)
     if cache is not None:
         cache.keep(selection, outcomes, reader)
     return [
-        CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
+        CodegenResult(
+            artifact, tuple(path for path, _ in artifact.files if path in written), verdict, copies.get(artifact.path)
+        )
         for artifact, verdict in results
     ]
+
+
+def _write_over(
+    project: Project, artifacts: Sequence[Artifact], files: Iterable[tuple[Path, str]], discard_edits: bool
+) -> tuple[list[Path], dict[Path, Path]]:
+    """Write files of artifacts; returns those that changed, and the copies of modules that were edited by hand."""
+    edits = {artifact.path: find_hand_edit(artifact) for artifact in artifacts}
+    problems = [edit.problem(a.plan.config.location.file) for a in artifacts if (edit := edits[a.path]) is not None]
+    if problems and not discard_edits:
+        raise PatchgenError.from_problems(problems)
+    texts = {path: edit.text for path, edit in edits.items() if edit is not None}
+    copies = {path: copy_path(project, path, text) for path, text in texts.items()}
+    written = write_files([*((copies[path], text) for path, text in texts.items()), *files])
+    return written, copies
 
 
 def list_patch_configs(project: Project | None = None) -> list[str]:
@@ -130,8 +154,10 @@ class ModelingCodeGenerator:
         self.upstream = find_upstream(self.config.source_module, location=self.config.location)
         return self._sources.get(self.upstream.path).text
 
-    def generate(self, output_path: str | Path | None = None) -> str:
+    def generate(self, output_path: str | Path | None = None, *, discard_edits: bool = False) -> str:
         """The generated module, as ``patchgen`` would write it; written to ``output_path`` if that is given.
+
+        ``discard_edits`` as in :func:`run_codegen`.
 
         Raises:
             PatchgenError: with everything that is wrong; then nothing was written.
@@ -141,7 +167,8 @@ class ModelingCodeGenerator:
         if outcome.artifact is None:
             raise PatchgenError.from_problems(outcome.problems)
         if output_path is not None:
-            write_files([(Path(output_path).absolute(), outcome.artifact.text)])
+            artifact = replace(outcome.artifact, path=Path(output_path).absolute())
+            _write_over(self.project, [artifact], [(artifact.path, artifact.text)], discard_edits)
         return outcome.artifact.text
 
     def _loaded(self) -> LoadedConfig:

@@ -13,6 +13,7 @@ from patchgen_core.errors import Problem, display_path
 if TYPE_CHECKING:
     from patchgen_core.codegen.plan import Plan
     from patchgen_core.config.loading import LoadedConfig
+    from patchgen_core.project.project import Project
 
 Status = Literal["clean", "drifted", "fixed", "error"]
 CauseKind = Literal[
@@ -156,21 +157,24 @@ class FileDrift:
 
 @dataclass(frozen=True)
 class ConfigResult:
-    """The gate's verdict on one config."""
+    """The gate's verdict on one config; ``copies`` are of files that were edited by hand and written over."""
 
     outcome: Outcome
     status: Status
     causes: tuple[Cause, ...] = ()
     files: tuple[FileDrift, ...] = ()
+    copies: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class DriftReport:
-    """The gate's verdict on a project; ``orphans`` are generated files that no config makes."""
+    """The gate's verdict on a project, None where nothing was checked; ``orphans`` are generated files that no config
+    makes."""
 
     results: tuple[ConfigResult, ...]
     orphans: tuple[Path, ...] = ()
     removed: tuple[Path, ...] = ()
+    project: Project | None = field(default=None, compare=False, repr=False)
 
     @property
     def exit_code(self) -> int:

@@ -41,7 +41,7 @@ class DriftCheck(Check):
             for name, warn in self.session.warn_before_fix.items():
                 if name in self.session.chosen[path]:
                     warnings += warn(artifact, path)
-        return replace(drift_result(fix_result(result)), warnings=tuple(warnings))
+        return replace(drift_result(fix_result(result, self.session.project(path))), warnings=tuple(warnings))
 
     def _find_orphans(self, path: Path) -> CheckResult:
         project = load_project(path.parent)

@@ -79,6 +79,7 @@ class CheckResult:
         picture: file that shows the figures; empty for none.
         item: node id of the test item that made the record.
         seconds: how long that item took, with what it set up for others; 0 when it is not known.
+        copies: of files that were edited by hand and then rewritten.
     """
 
     config: str = ""
@@ -103,6 +104,7 @@ class CheckResult:
     picture: str = ""
     item: str = ""
     seconds: float = 0.0
+    copies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
@@ -171,6 +173,7 @@ def drift_result(result: ConfigResult) -> CheckResult:
         result.causes,
         files,
         written=tuple(file.path for file in files) if result.status == "fixed" else (),
+        copies=tuple(map(str, result.copies)),
         errors=outcome.problems,
         loading=outcome.loading,
         loading_reason=outcome.loading_reason,
@@ -226,6 +229,7 @@ def with_paths(record: CheckResult, change: Callable[[str], str]) -> CheckResult
         path=change(record.path),
         files=tuple(replace(file, path=change(file.path)) for file in record.files),
         written=tuple(map(change, record.written)),
+        copies=tuple(map(change, record.copies)),
         removed=tuple(map(change, record.removed)),
         errors=tuple(map(problem, record.errors)),
         warnings=tuple(map(problem, record.warnings)),

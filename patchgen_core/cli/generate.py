@@ -19,7 +19,14 @@ def generate_configs(options: argparse.Namespace, selection: Selection) -> int:
     is_dry, save_diff = options.dry_run, options.diff
     cache = None if options.no_cache else Cache(selection.project)
     with show_progress(options) as progress:
-        results = generate_and_write(selection, dry_run=is_dry, save_diff=save_diff, progress=progress, cache=cache)
+        results = generate_and_write(
+            selection,
+            dry_run=is_dry,
+            save_diff=save_diff,
+            discard_edits=options.discard_edits,
+            progress=progress,
+            cache=cache,
+        )
     warn_of_failure(cache)
     if options.json:
         generated = [_generated_data(result, save_diff) for result in results]
@@ -35,6 +42,7 @@ def _generated_data(result: CodegenResult, save_diff: bool) -> dict[str, Any]:
         "config": artifact.plan.label,
         "files": [display_path(path) for path, _ in artifact.output(save_diff)],
         "written": [display_path(path) for path in result.written],
+        "copy": display_path(result.copy) if result.copy else None,
         "diff": artifact.diff,
         "errors": problem_data(verdict.errors),
         "warnings": problem_data(verdict.warnings),

@@ -87,6 +87,9 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--all", action="store_true", help="use every config of the project")
     add("--dry-run", action="store_true", help="show files and diff without writing")
     add("--diff", action="store_true", help="write the .diff against upstream beside the module")
+    add(
+        "--discard-edits", action="store_true", help="write over generated files that were edited by hand; keep copies"
+    )
     add("-v", "--verbose", action="store_true", help="say more")
     add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
     add("--fix", action="store_true", help="with --check: rewrite what drifted")
@@ -160,6 +163,8 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         "--html goes with check": o.html is not None and not o.check,
         "--prune goes with --check --fix": o.prune and not o.fix,
         "--select goes with check": o.select is not None and not o.check,
+        "--discard-edits goes with none of --check, --watch, --list and --dry-run": o.discard_edits
+        and (o.check or o.watch or o.list or o.dry_run),
         "--select names no rule": o.select == [],
         "--ignore goes with check": o.ignore is not None and not o.check,
         "--ignore names no rule": o.ignore == [],

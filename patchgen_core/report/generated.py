@@ -43,3 +43,5 @@ def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> I
             yield Text.assemble(("wrote    ", "green"), display_path(path))
         else:
             yield Text.assemble(("same     ", "dim"), display_path(path))
+    if result.copy is not None:
+        yield Text(f"         kept what was edited by hand: {display_path(result.copy)}")

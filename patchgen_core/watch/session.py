@@ -161,7 +161,8 @@ class WatchSession:
         return self._selection.configs is not None or bool(self.project.find_configs())
 
     def _check(self) -> DriftReport:
-        report = fix(check(self._selection, loader=Loader(self.project, self._sources), cache=self._cache))
+        loader = Loader(self.project, self._sources)
+        report = fix(check(self._selection, loader=loader, cache=self._cache))
         if self._cache.failure:
             self.cache_failure, self._cache = self._cache.failure, self._session_cache(self.project)
         return report

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 
+from patchgen_core.build.hand_edits import as_written
 from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.checks.checked_in.definitions import Changes, compare_definitions, lines_of
 from patchgen_core.files import short_hash
-from patchgen_core.syntax.diffs import apply_diff, reverse_diff, unified_diff
+from patchgen_core.syntax.diffs import reverse_diff, unified_diff
 from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
 from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.syntax.source import is_python
@@ -43,7 +44,7 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
         return [Cause("edited by hand", "its header cannot be read")]
     is_same_source = mark.source == plan.upstream.module
     is_same_text = mark.upstream == short_hash(plan.source.text)
-    written = old if mark.sealed else _as_written(artifact, old_diff if is_same_text else None)
+    written = old if mark.sealed else as_written(artifact, old, old_diff if is_same_text else None)
     causes = []
     moved = Changes()
     if is_same_source and not (is_same_text and mark.version == plan.upstream.version):
@@ -64,13 +65,6 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
     if mark.format != FORMAT:
         causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
     return causes or [Cause("generator changed", "ruff's version or settings are not what they were")]
-
-
-def _as_written(artifact: Artifact, old_diff: str | None) -> str | None:
-    """What an edited file was when it was generated: upstream with the checked-in diff, if that fits."""
-    text = apply_diff(artifact.base, old_diff) if old_diff else None
-    mark = read_fingerprint(text) if text else None
-    return text if mark is not None and mark.sealed else None
 
 
 def _describe_move(

@@ -64,7 +64,7 @@ def check(
         results |= _make(selection, [path for path in paths if path in rivals], loader, progress)
     in_order = {path: results[path] for path in paths}
     orphans = find_orphans(selection.project, _outcomes(in_order)) if selection.is_whole else ()
-    return DriftReport(tuple(chain.from_iterable(in_order.values())), orphans)
+    return DriftReport(tuple(chain.from_iterable(in_order.values())), orphans, project=selection.project)
 
 
 def _find_clean(selection: Selection, paths: Sequence[Path], cache: Cache | None, reader: InputReader) -> _Results:
@@ -168,13 +168,15 @@ def compare(outcome: Outcome) -> ConfigResult:
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:
     """Write what drifted, and with ``prune`` remove orphans; configs with errors are left alone.
 
-    A config whose files cannot be written becomes an error of the report; an orphan that cannot be removed raises one.
+    Copies are kept of what was edited by hand. A config whose files cannot be written becomes an error of the report;
+    an orphan that cannot be removed raises one.
     """
-    results = tuple(fix_result(result) for result in report.results)
+    project = report.project
+    results = tuple(fix_result(result, project) for result in report.results) if project else ()
     if not prune:
         return replace(report, results=results)
     remove(report.orphans)
-    return DriftReport(results, (), report.orphans)
+    return DriftReport(results, removed=report.orphans, project=project)
 
 
 def remove(orphans: Iterable[Path]) -> None:
@@ -186,16 +188,26 @@ def remove(orphans: Iterable[Path]) -> None:
             raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
 
 
-def fix_result(result: ConfigResult) -> ConfigResult:
-    """Write one config's files if they drifted; an error of the result when they cannot be written."""
+def fix_result(result: ConfigResult, project: Project) -> ConfigResult:
+    """Write one config's files if they drifted; an error of the result when they cannot be written.
+
+    Of a module that was edited by hand a copy is kept.
+    """
     if result.status != "drifted":
         return result
+    from patchgen_core.build.hand_edits import copy_path, is_as_written
+
+    files, copies = [(file.path, file.new) for file in result.files], list[Path]()
     try:
-        write_files((file.path, file.new) for file in result.files)
+        old = next((file.old for file in result.files if file.path.suffix == ".py"), None)
+        if old and any(cause.kind == "edited by hand" for cause in result.causes) and not is_as_written(old):
+            copies.append(copy_path(project, result.files[0].path, old))
+            files.insert(0, (copies[0], old))
+        write_files(files)
     except PatchgenError as error:
         problems = (*result.outcome.problems, *error.problems)
         return replace(result, status="error", outcome=replace(result.outcome, problems=problems))
-    return replace(result, status="fixed")
+    return replace(result, status="fixed", copies=tuple(copies))
 
 
 def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:

@@ -42,6 +42,7 @@ def _check_data(result: CheckResult) -> dict[str, Any]:
         "files": [
             {"path": display_path(file.path), "missing": file.missing, "diff": file.diff} for file in result.files
         ],
+        "copies": [display_path(path) for path in result.copies],
         "loading": result.loading or None,
         "loading_reason": result.loading_reason or None,
         "errors": problem_data(result.errors),

@@ -55,6 +55,8 @@ def print_details(
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
         elif file.path.endswith(".py") or len(result.files) == 1:
             print_diff(console, file.telling, is_folded)
+    for path in result.copies:
+        console.print(Text(f"         kept what was edited by hand: {display_path(path)}"), soft_wrap=True)
 
 
 def _print_errors(console: Console, result: CheckResult, is_whole: bool) -> None:

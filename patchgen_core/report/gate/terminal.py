@@ -108,10 +108,12 @@ class Commands:
 
 
 def change_lines(report: GateReport) -> Iterator[Line]:
-    """The files that were rewritten and removed."""
+    """The files that were rewritten, copies of those that had been edited by hand, and the files that were removed."""
     for result in report.results:
         for path in result.written:
             yield ("rewrote  ", "yellow"), (display_path(path), "")
+        for path in result.copies:
+            yield ("kept     ", "yellow"), (f"{display_path(path)}: what was edited by hand", "")
         for path in result.removed:
             yield ("removed  ", "yellow"), (display_path(path), "")
 

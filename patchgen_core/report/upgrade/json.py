@@ -99,6 +99,7 @@ def applied_data(applied: Applied, gate: GateRun | None = None) -> dict[str, Any
     return {
         "written": [display_path(path) for path in applied.written],
         "generated": [display_path(path) for path in applied.generated],
+        "copies": [display_path(path) for path in applied.copies],
         "merged": [_location_data(rebase) for rebase in applied.merged],
         "marked": [_location_data(rebase) for rebase in applied.marked],
         "left": [{**_location_data(rebase), "reason": reason} for rebase, reason in applied.left],

@@ -230,6 +230,7 @@ def list_changes(applied: Applied) -> Iterator[PatchChange]:
     """What was written into a project, and what was not."""
     yield from (PatchChange("wrote", display_path(path)) for path in applied.written)
     yield from (PatchChange("generated", display_path(path)) for path in applied.generated)
+    yield from (PatchChange("copy", f"{display_path(path)}: as it was edited by hand") for path in applied.copies)
     yield from (PatchChange("merged", str(rebase.location)) for rebase in applied.merged)
     for rebase in applied.marked:
         conflicts = quantity(len(rebase.merged.conflicts), "conflict")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen_core.build.hand_edits import copy_path, is_as_written
 from patchgen_core.errors import Location, Problem
-from patchgen_core.files import write_files
+from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import Project
 from patchgen_core.upgrade.results import Rebase, UpgradeReport
 from patchgen_core.upgrade.writing.candidates import Candidate, Key, Omission, find_candidates
@@ -25,6 +26,7 @@ class Applied:
         written: the configs, and the other files that replacements stand in.
         merged, marked: the replacements that have their new text, without and with conflict markers.
         left: those that were not written, each with the reason.
+        copies: of generated files that were edited by hand and written over.
         problems: why configs do not generate against the new release after all.
     """
 
@@ -33,6 +35,7 @@ class Applied:
     marked: tuple[Rebase, ...] = ()
     left: tuple[tuple[Rebase, str], ...] = ()
     generated: tuple[Path, ...] = ()
+    copies: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
@@ -97,7 +100,8 @@ def _write(
     rewritten = rewrite(rehearsal.project, rehearsal.files, [*chosen, *marked], rehearsal.pins(ready))
     contents = [(path, file.encoded) for path, file in rewritten.items()]
     outputs = [file for artifact in good for file in artifact.output()]
-    done = set(write_files([*contents, *outputs]))
+    copies = _copies(rehearsal.project, (artifact.path for artifact in good))
+    done = set(write_files([*copies, *contents, *outputs]))
     failed = [problem for problems in result.problems.values() for problem in problems]
     return Applied(
         written=tuple(path for path, _ in contents if path in done),
@@ -105,6 +109,7 @@ def _write(
         marked=tuple(candidate.rebase for candidate in marked),
         left=tuple((omission.rebase, omission.reason) for omission in omissions),
         generated=tuple(path for path, _ in outputs if path in done),
+        copies=tuple(path for path, _ in copies),
         problems=(
             *dict.fromkeys(failed),
             *unfinished.values(),
@@ -112,6 +117,12 @@ def _write(
             *_left_behind(rehearsal, done),
         ),
     )
+
+
+def _copies(project: Project, paths: Iterable[Path]) -> list[tuple[Path, str]]:
+    """Copies of the generated files among some that were edited by hand, with their texts."""
+    texts = ((path, read_text(path)) for path in paths)
+    return [(copy_path(project, path, text), text) for path, text in texts if text and not is_as_written(text)]
 
 
 def _left_behind(rehearsal: Rehearsal, written: Collection[Path]) -> Iterator[Problem]:
