@@ -43,10 +43,10 @@ class HandEdit:
         at = Location(str(self.path), max(1, self.lines[0].start) if self.lines else 1)
         if not is_generated(self.text):
             message = "generating would write over this file, which no generator wrote"
-            return Problem(message, at, "Move it away, or write over it with --discard-edits, which keeps a copy.")
+            return Problem(message, at, "Move it away; --discard-edits writes over it, and keeps a copy.")
         where = _where(self.lines) if self.lines else "where, cannot be told without its .diff"
-        declare = f"Declare the edit in {display_path(config)}"
-        hint = f"{declare}, or write over it with --discard-edits, which keeps a copy."
+        declare = f"'patchgen absorb {display_path(config)}' makes patches of it"
+        hint = f"{declare}; --discard-edits writes over it, and keeps a copy."
         return Problem(f"this generated file was edited by hand: {where}", at, hint)
 
 
@@ -63,7 +63,7 @@ def find_hand_edit(artifact: Artifact) -> HandEdit | None:
     written = as_written(artifact, unix, read_text(artifact.diff_path))
     if written is None:
         return HandEdit(artifact.path, text, None)
-    if _has_same_words(written, unix):
+    if has_same_words(written, unix):
         return None
     return HandEdit(artifact.path, text, written, _changed_lines(written, unix))
 
@@ -101,7 +101,7 @@ def copy_path(project: Project, path: Path, text: str) -> Path:
     return folder / COPIES / f"{path.stem}-{short_hash(text)}{path.suffix}"
 
 
-def _has_same_words(one: str, other: str) -> bool:
+def has_same_words(one: str, other: str) -> bool:
     """Whether two sources differ in their layout alone; comments count."""
     try:
         return _words(one) == _words(other)

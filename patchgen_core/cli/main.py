@@ -75,8 +75,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
         "'patchgen report --help' tells of merging reports, 'patchgen init --help' of a repository's first table, "
         "'patchgen new --help' of a first config, "
-        "'patchgen adopt --help' of moving over from monkey patches, 'patchgen upgrade --help' and "
-        "'patchgen matrix --help' of other releases of transformers. "
+        "'patchgen adopt --help' of moving over from monkey patches, 'patchgen absorb --help' of edits by hand, "
+        "'patchgen upgrade --help' and 'patchgen matrix --help' of other releases of transformers. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
     add = parser.add_argument

@@ -1,0 +1,1 @@
+"""Hand edits of generated files, made into patches of their configs."""

@@ -1,0 +1,200 @@
+"""What a config's file has to declare so that its module has a change."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen_core.authoring.absorb.carried_lines import carry_edit
+from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, DefinitionText, StatementChange
+from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
+from patchgen_core.authoring.edits.definitions import replace_definition
+from patchgen_core.codegen.plan import Plan
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
+
+_REPLACING = ("class_replacement", "function_replacement", "method_override")
+"""The kinds of patches whose replacement is the text that stands in the generated module."""
+
+
+class NotAbsorbed(Exception):
+    """Why a change cannot be declared."""
+
+
+@dataclass(frozen=True)
+class ConfigEdit:
+    """A change of a generated module as an edit of files.
+
+    Attributes:
+        word: what becomes of the config, such as ``edited`` or ``overridden``.
+        texts: changes of definitions that stand in files already.
+        place: where the one that is changed stands; None for a new one.
+        block: a declaration that goes to the end of the config's file; empty for none.
+        code: the part of ``block`` that is copied into the module, whose names the file has to know.
+    """
+
+    change: Change
+    word: str
+    texts: Mapping[Path, Changes] = field(default_factory=dict)
+    block: str = ""
+    code: str = ""
+    place: Location | None = None
+
+
+class ConfigEditor:
+    """Makes edits of one config's files."""
+
+    def __init__(self, project: Project, loaded: LoadedConfig, plan: Plan, files: ConfigFiles, sources: SourceCache):
+        self.project, self.loaded, self.plan, self.files, self.sources = project, loaded, plan, files, sources
+        self._names = set(sources.get(loaded.path).index.names)
+
+    def edit(self, change: Change) -> ConfigEdit:
+        """The edit for a change.
+
+        Raises:
+            NotAbsorbed: there is none; the message says why.
+        """
+        if isinstance(change, StatementChange):
+            return self._edit_statement(change)
+        declared = self._replacement_of(change.name)
+        if declared is not None:
+            return self._edit_replacement(change, *declared)
+        if change.kind == "removed":
+            if "." in change.name:
+                raise NotAbsorbed("no patch takes a method away; override it")
+            return self._call(change, "excluded", f"exclude_from_output({_quoted(change.name)})")
+        assert change.new is not None
+        if change.new.count > 1 or (change.old is not None and change.old.count > 1):
+            raise NotAbsorbed("several definitions have its name")
+        if "." in change.name:
+            return self._override(change, change.new)
+        if change.kind == "added":
+            self._take_name(change.name)
+            return self._declare(change, "added", "add_helper", change.new.whole)
+        call = "replace_class" if isinstance(change.new.node, ast.ClassDef) else "replace_function"
+        return self._declare(
+            change, "replaced", f"{call}({_quoted(change.name)})", self._renamed(change.new, change.name)
+        )
+
+    # --- what the config declares already --------------------------------------------------------------
+
+    def _replacement_of(self, name: str) -> tuple[str, Replacement, Mapping[str, str]] | None:
+        """What a definition of the module is made of, with the name that this has there; None for upstream's own."""
+        config = self.loaded.config
+        for planned in self.plan.patches:
+            if planned.dotted not in (name, name.partition(".")[0]):
+                continue
+            patch, at = planned.patch, planned.patch.location or config.location
+            if patch.kind not in _REPLACING or planned.accessor:
+                raise NotAbsorbed(f"the {planned.kind} at {at} makes it: edit that")
+            return (
+                planned.dotted,
+                read_replacement(patch.replacement, self.sources, self.loaded.modules, at),
+                patch.name_map,
+            )
+        for helper in self.plan.helpers:
+            if helper.name == name.partition(".")[0]:
+                at = helper.helper.location or config.location
+                replacement = read_replacement(helper.helper.definition, self.sources, self.loaded.modules, at)
+                return helper.name, replacement, helper.helper.name_map
+        return None
+
+    def _edit_replacement(
+        self, change: DefinitionChange, owner: str, replacement: Replacement, name_map: Mapping[str, str]
+    ) -> ConfigEdit:
+        path, at = Path(replacement.location.file), replacement.location
+        if change.old is None or change.new is None or owner != change.name:
+            raise NotAbsorbed(f"it is part of {owner}, which {at} declares: edit that")
+        if change.old.decorators != change.new.decorators:
+            raise NotAbsorbed(f"its decorators were changed: change them at {at}")
+        if "site-packages" in path.parts or not path.is_relative_to(self.project.base):
+            raise NotAbsorbed(f"its replacement stands outside the project, in '{display_path(path)}'")
+        text = carry_edit(replacement.text, change.old.text, change.new.text, name_map)
+        changes = replace_definition(self.files.get(path), at.line, replacement.text, text)
+        if changes is None:
+            raise NotAbsorbed(f"{at} holds another text than the generated module")
+        return ConfigEdit(change, "edited", {path: changes}, code=text, place=at)
+
+    # --- what it declares then -------------------------------------------------------------------------
+
+    def _override(self, change: DefinitionChange, new: DefinitionText) -> ConfigEdit:
+        cls, method = change.name.split(".")
+        options = ", add=True" if change.kind == "added" else ""
+        has_same = change.old is not None and change.old.decorators == new.decorators
+        text = self._renamed(new, f"{_snake(cls)}_{method.strip('_')}", with_decorators=not has_same)
+        options += "" if has_same or not (change.old and change.old.decorators) else ", keep_decorators=False"
+        word = "added" if change.kind == "added" else "overridden"
+        return self._declare(change, word, f"override_method({_quoted(change.name)}{options})", text)
+
+    def _renamed(self, new: DefinitionText, name: str, with_decorators: bool = True) -> str:
+        """A definition under a name that the config's file does not have."""
+        own = name
+        while own in self._names:
+            own = f"patched_{own}"
+        self._names.add(own)
+        text = HEAD.sub(lambda head: f"{head[1]}{head[2]}{own}", new.text)
+        return "\n".join((*(new.decorators if with_decorators else ()), text))
+
+    def _take_name(self, name: str) -> None:
+        if name in self._names:
+            raise NotAbsorbed("the config's file uses its name for something else")
+        self._names.add(name)
+
+    def _declare(self, change: Change, word: str, call: str, code: str) -> ConfigEdit:
+        return ConfigEdit(change, word, block=f"@{self.loaded.name}.{call}\n{code}\n", code=code)
+
+    def _call(self, change: Change, word: str, call: str) -> ConfigEdit:
+        return ConfigEdit(change, word, block=f"{self.loaded.name}.{call}\n")
+
+    def _edit_statement(self, change: StatementChange) -> ConfigEdit:
+        node = change.statement
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            return self._edit_import(change, node)
+        if change.kind == "added":
+            text = change.text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+            return self._call(change, "added", f'add_post_import_block("""\n{text}\n""")')
+        names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
+        if not names:
+            raise NotAbsorbed("no patch takes such a statement away")
+        return self._call(change, "excluded", f"exclude_from_output({', '.join(map(_quoted, names))})")
+
+    def _edit_import(self, change: StatementChange, node: ast.Import | ast.ImportFrom) -> ConfigEdit:
+        [alias] = node.names
+        if change.kind == "removed":
+            bound = alias.asname or alias.name.partition(".")[0]
+            return self._call(change, "dropped", f"drop_import_names({_quoted(bound)})")
+        if alias.name == "*" or (isinstance(node, ast.ImportFrom) and node.level):
+            raise NotAbsorbed("name what is imported, and its module in full")
+        arguments = [_quoted(alias.name if isinstance(node, ast.Import) else node.module or "")]
+        arguments += [f"names=[{_quoted(alias.name)}]"] if isinstance(node, ast.ImportFrom) else []
+        arguments += [f"alias={_quoted(alias.asname)}"] if alias.asname else []
+        return self._call(change, "imported", f"add_import({', '.join(arguments)})")
+
+
+def make_edits(
+    changes: Iterable[Change], edit: Callable[[Change], ConfigEdit]
+) -> tuple[list[ConfigEdit], list[tuple[Change, str]]]:
+    """The edits for changes, and why there is none for others."""
+    edits, left = list[ConfigEdit](), list[tuple[Change, str]]()
+    for change in changes:
+        try:
+            edits.append(edit(change))
+        except NotAbsorbed as reason:
+            left.append((change, str(reason)))
+        except PatchgenError as error:
+            left.append((change, error.problems[0].message))
+    return edits, left
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
