@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sharded.defects import BALANCE, EXPERTS, OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
+from tests.sharded.defects import OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
 from tests.sharded.defects_of_attention import AT_ONCE, ATTENTION, OWN_ATTENTION
+from tests.sharded.defects_of_experts import BALANCE, EXPERTS
 from tests.sharded.defects_of_towers import TOWERS
 from tests.sharded.sharded_runs import SOUNDS, VIDEO, compare, place_of, problem_of
 
