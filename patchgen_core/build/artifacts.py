@@ -13,6 +13,7 @@ from patchgen_core.build.inputs import InputReader, imported_modules, ruff_input
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
+from patchgen_core.codegen.edited_targets import upstream_names
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.relative_imports import ImportPlaces
@@ -270,6 +271,18 @@ def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
     return any(allowance.covers(problem.code, owner) for allowance in allowances)
 
 
+def _unbound_by_edits(draft: _Draft, complaint: Complaint, line_excerpt: str) -> Problem | None:
+    """What upstream's own code lacks since an edit took away what bound it; None for what upstream lacks as well."""
+    owner = parse_source(Path(), draft.raw.text).owner_at(complaint.line)
+    patch = next((p for p in draft.plan.patches if p.lines and p.dotted == owner), None)
+    if patch is None or complaint.name not in upstream_names(patch):
+        return None
+    message = f"{patch.label}: edits take away what binds '{complaint.name}', which line {complaint.line} of"
+    hint = "Bind it in an edit, or edit what uses it."
+    location = patch.patch.location
+    return Problem(f"{message} {draft.plan.config.target_file} still uses", location, hint, line_excerpt, UNDEFINED)
+
+
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     config, line = draft.plan.config, complaint.line
     line_excerpt = excerpt(draft.raw.text, line)
@@ -288,7 +301,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         hint = "Patch or exclude what uses it, or bind the name yourself."
         return Problem(message, location if origin else config.location_of(call, name), hint, line_excerpt, DANGLING)
     if origin is None:
-        return None  # undefined in upstream as well
+        return _unbound_by_edits(draft, complaint, line_excerpt)
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
     message = f"{origin.label}: nothing defines '{name}' {where}"
     if name in draft.plan.index.names:

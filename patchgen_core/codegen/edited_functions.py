@@ -170,9 +170,7 @@ def _region(
     return _Region(first, last or source.last_line(last_node), 0, edit, template)
 
 
-_LEAVING = (
-    "Put it before '...', say with at= which statement it follows, or use wrap_method to change what is returned."
-)
+_LEAVING = "Put it before '...', or say with at= what it follows; wrap_method changes what is returned."
 
 
 def _leaves(statement: ast.stmt) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from patchgen_core.codegen.decorators import meaning
+from patchgen_core.codegen.edit_checks import bound_names
 from patchgen_core.codegen.edited_classes import class_edits
 from patchgen_core.codegen.edited_functions import compose_function
 from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
@@ -46,6 +47,12 @@ def edited_function(patch: PlannedPatch) -> Function | None:
     if isinstance(node, FUNCTIONS):
         return node
     return methods(node, patch.method, patch.accessor)[0] if patch.method else None
+
+
+def upstream_names(patch: PlannedPatch) -> set[str]:
+    """The names that upstream's text of an edited function binds."""
+    function = edited_function(patch)
+    return bound_names(function, ()) if function is not None else set()
 
 
 def _compose(edits: Sequence[PlannedPatch], source: SourceFile, package: str) -> PlannedPatch:

@@ -118,9 +118,9 @@ def list_problems(config: PatchConfig) -> list[Problem]:
             except PatchgenError as error:
                 problems += error.problems
     for call, location in config.unfinished:
-        problems.append(
-            Problem(f"{call} has no replacement", location, "Use it as a decorator, or pass replacement=.")
-        )
+        argument = "edit" if call.startswith("edit_") else "replacement"
+        hint = f"Use it as a decorator, or pass {argument}=."
+        problems.append(Problem(f"{call} has no replacement", location, hint))
     return problems
 
 

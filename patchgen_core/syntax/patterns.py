@@ -241,7 +241,8 @@ def nearest_code(pattern: Pattern, node: ast.AST, most: int = 3) -> list[ast.stm
             start = _first_line(inner)[: len(text) + 5]
             likeness = difflib.SequenceMatcher(None, text, start).ratio()
             rows.append((likeness + (type(inner) is type(wanted)) / 10, -number, inner))
-    nearest = [inner for likeness, _, inner in sorted(rows, key=lambda row: row[:2], reverse=True) if likeness > 0.55]
+    rows.sort(key=lambda row: row[:2], reverse=True)
+    nearest = [inner for likeness, _, inner in rows if likeness > max(0.55, rows[0][0] - 0.2)]
     return sorted(nearest[:most], key=lambda inner: (inner.lineno, inner.col_offset))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from patchgen_core.checks.contract.rule import Finding, Subject
+from patchgen_core.codegen.edited_lines import edit_at
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location
 from patchgen_core.syntax.forms import is_same_syntax
@@ -19,6 +20,9 @@ def config_location(subject: Subject, finding: Finding) -> Location:
         return finding.declared
     line = getattr(finding.node, "lineno", 0)
     owner = subject.generated.source.owner_at(line) if line else ""
+    patch = subject.patch_of(owner) if owner else None
+    if patch is not None and patch.lines:
+        return edit_at(line, patch, subject.edited_lines) or config
     declaration = _declaration(subject, owner) if owner else None
     if declaration is None:
         return _addition(subject, finding, owner) or config

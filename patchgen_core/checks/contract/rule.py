@@ -13,6 +13,7 @@ from patchgen_core.checks.contract.callers import Callers
 from patchgen_core.checks.contract.kernels import Kernels, Registries
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.own_modules import OwnModules
+from patchgen_core.codegen.edited_lines import EditedLine, find_edited_lines
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.errors import Location
@@ -141,13 +142,24 @@ class Subject:
 
     def patch_of(self, owner: str) -> PlannedPatch | None:
         """The patch that a class, method or function of the generated module comes from; None for upstream's."""
-        patch = self.patches.get(owner) or self.patches.get(owner.partition(".")[0])
-        return patch
+        whole = self.patches.get(owner.partition(".")[0])
+        is_edited = whole is not None and whole.edits and isinstance(whole.nodes[0], ast.ClassDef)
+        return self.patches.get(owner) or (None if is_edited else whole)
 
-    def is_own(self, owner: str) -> bool:
-        """Whether a class, method or function comes from the config, be it as a patch or as an addition."""
-        name = owner.partition(".")[0]
-        return self.patch_of(owner) is not None or name in self.helpers or name in self.added
+    def is_own(self, owner: str, node: ast.AST | None = None) -> bool:
+        """Whether a class, method or function comes from the config, be it as a patch or as an addition.
+
+        With a ``node`` of one that is edited: whether an edit wrote that.
+        """
+        name, patch = owner.partition(".")[0], self.patch_of(owner)
+        if patch is not None and patch.edits and node is not None:
+            return getattr(node, "lineno", 0) in self.edited_lines
+        return patch is not None or name in self.helpers or name in self.added
+
+    @cached_property
+    def edited_lines(self) -> dict[int, EditedLine]:
+        """The lines of the generated module that edits wrote."""
+        return find_edited_lines(self.plan.patches, self.generated.source)
 
     @cached_property
     def inference(self) -> Inference:
@@ -187,7 +199,7 @@ class Subject:
         name = patch.dotted.partition(".")[0]
         definitions: list[Definition] = self.generated.index.definitions.get(name, [])
         if not patch.method:
-            if patch.kind == "function_replacement":
+            if patch.kind in ("function_replacement", "function_edit"):
                 return [(name, node) for node in definitions if isinstance(node, FUNCTIONS)]
             return [(f"{name}.{f.name}", f) for node in definitions for f in all_methods(node)]
         functions = [f for node in definitions for f in all_methods(node) if f.name == patch.method]

@@ -6,33 +6,48 @@ import ast
 import functools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.request import PatchedCode
+from patchgen_core.codegen.edited_lines import EditedLine, find_edited_lines
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.diffs import added_lines
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
-from patchgen_core.syntax.source import parse_source
+from patchgen_core.syntax.source import SourceFile, parse_source
 
 
 def patched_code(artifact: Artifact, text: str) -> tuple[PatchedCode, ...]:
     """The code of every patch of a config in the text that is going to run, which may have drifted."""
-    definitions, references = _examine(text)
+    source, references = _examine(text)
     fresh = set(added_lines(artifact.diff)) if text == artifact.text else set()
-    return tuple(_code(patch, definitions, references, fresh, artifact) for patch in artifact.plan.patches)
+    lines = find_edited_lines(artifact.plan.patches, source) if fresh else {}
+    codes = []
+    for patch in artifact.plan.patches:
+        code = _code(patch, source.definitions, references, fresh, artifact)
+        codes += [_edit_code(code, edit, patch, fresh, lines) for edit in patch.edits] or [code]
+    return tuple(codes)
+
+
+def _edit_code(
+    code: PatchedCode, edit: PlannedPatch, planned: PlannedPatch, fresh: set[int], lines: Mapping[int, EditedLine]
+) -> PatchedCode:
+    """The code of one edit: only the lines that it wrote are its own; nothing calls what a class's edit declares."""
+    own = tuple(sorted(line for line, entry in lines.items() if entry.edit is edit and line in fresh))
+    declared = edit.patch.location or code.declared
+    return replace(code, declared=declared, fresh=own, is_computed=code.is_computed and bool(planned.lines))
 
 
 @functools.lru_cache(maxsize=1)
-def _examine(text: str) -> tuple[list[tuple[str, Definition]], list[_References]]:
-    """The definitions of a module, and what its classes and functions refer to; the same for all items of a config."""
+def _examine(text: str) -> tuple[SourceFile, list[_References]]:
+    """A module, and what its classes and functions refer to; the same for all items of a config."""
     try:
-        definitions = parse_source(Path(), text).definitions
+        source = parse_source(Path(), text)
     except PatchgenError:  # the module does not import either
-        definitions = []
-    return definitions, [_find_references(dotted, node) for dotted, node in definitions if "." not in dotted]
+        source = parse_source(Path(), "")
+    return source, [_find_references(dotted, node) for dotted, node in source.definitions if "." not in dotted]
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,8 @@ def find_unreached_patches(
     What only generation or the ranks of a group call is told with ``only_elsewhere``, as a warning, and not without.
     """
     tree = parse_module(request.path, request.text)
-    for patch in request.patches:
+    by_target = {patch.target: patch for patch in reversed(request.patches)}  # of several edits the first
+    for patch in reversed(by_target.values()):
         is_skipped = patch.target.partition(".")[0] in skipped
         if _is_run(patch, executions) or not patch.is_computed or is_skipped:
             continue

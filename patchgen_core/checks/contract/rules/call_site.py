@@ -74,7 +74,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 where = f"'{call.owner}'" if call.owner else "the module"
                 message = f"{where} calls {callee.name} and {why}: it takes {callee.signature}"
                 hint = f"Make the call fit, or give {callee.name} what its callers pass."
-                is_own = bool(call.owner) and subject.is_own(call.owner)
+                is_own = bool(call.owner) and subject.is_own(call.owner, call.node)
                 declared = None if is_own else _declared(subject, callee)
                 target = call.owner or callee.dotted
                 is_unused = subject.callers.instances.is_unused(call.owner.partition(".")[0])

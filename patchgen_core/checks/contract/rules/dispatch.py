@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look at the decorators around patched code, and at those that were handed a patched function."""
     yield from _around_forward(subject)
     for patch in subject.plan.patches:
-        if patch.kind == "function_replacement":
+        if patch.kind in ("function_replacement", "function_edit"):
             yield from _around_function(subject, patch)
             yield from _without_mark(subject, patch)
 
@@ -110,7 +110,7 @@ def _takers(subject: Subject, name: str) -> Iterator[tuple[Definition, ast.expr]
 
 def _removal(subject: Subject, node: Definition, decorator: ast.expr) -> str:
     name = decorator_name(decorator)
-    if subject.is_own(node.name):
+    if subject.is_own(node.name, decorator):
         return f"Take @{name} off the config's '{node.name}'."
     return f"Add config.drop_decorators('{node.name}', '{name}')."
 

@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         for use in module.uses[name]:
             if use.moment != "annotation" and use.owner not in owners:
                 owners.add(use.owner)
-                is_upstream = not subject.is_own(use.owner)
+                is_upstream = not subject.is_own(use.owner, use.node)
                 user = f"'{use.owner}'" if use.owner else "the module"
                 message = f"nothing defines '{name}', which {user} uses"
                 yield Finding(message, _HINT, use.node, use.owner or name, is_upstream=is_upstream)
@@ -53,7 +53,9 @@ def _too_early(subject: Subject, module: Module) -> Iterator[Finding]:
             user = f"'{use.owner}'" if use.owner else "the module"
             message = f"{user} needs '{name}' when it is imported, but line {line} is the first that binds it"
             hint = "Add the helper with add_helper_after, below what it needs, or quote the annotation."
-            yield Finding(message, hint, use.node, use.owner or name, is_upstream=not subject.is_own(use.owner))
+            yield Finding(
+                message, hint, use.node, use.owner or name, is_upstream=not subject.is_own(use.owner, use.node)
+            )
 
 
 def _first_lines(tree: ast.Module) -> dict[str, int]:
