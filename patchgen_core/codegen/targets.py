@@ -29,6 +29,7 @@ KNOWN_METHODS = frozenset(
 
 
 _WHOLE = ("class_replacement", "function_replacement", "init_modification", "function_edit", "class_edit")
+_AS_EDIT = {"class_replacement": "edit_class", "function_replacement": "edit_function"}
 _HINTS = {"init_modification": "Write '{}'.", "function_edit": "Use edit_method.", "class_edit": "Use edit_method."}
 
 
@@ -170,7 +171,13 @@ class Targets:
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
         assert patch.location is not None, "the planner gives every patch one"
-        return read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
+        replacement = read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
+        if replacement.is_edit and not patch.is_edit:
+            message = (
+                f"'{patch.target}' would be replaced by '{replacement.name}', which is an edit of upstream's code"
+            )
+            raise PatchgenError(message, patch.location, f"Use {_AS_EDIT.get(patch.kind, 'edit_method')} here too.")
+        return replacement
 
     def _unknown(self, patch: Patch, name: str) -> PatchgenError:
         if name in self.index.imports:

@@ -41,6 +41,7 @@ class Replacement:
         text: from ``def`` or ``class`` to its last line.
         string_lines: lines of ``text``, counted from 0, that start inside a string literal.
         namespace: the module it stands in, by name.
+        is_edit: whether it is declared as an edit where it stands, so that it is no whole definition.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Replacement:
     string_lines: frozenset[int]
     namespace: Mapping[str, Any] = field(repr=False, compare=False)
     location: Location
+    is_edit: bool = False
 
     def mentions(self, name: str) -> bool:
         """Whether a name is a word of its decorators, or of its text below its own name."""
@@ -215,7 +217,16 @@ def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) ->
         string_lines=frozenset(n - node.lineno for n in range(node.lineno, last + 1) if n in source.string_lines),
         namespace=namespace,
         location=Location(str(source.path), node.lineno),
+        is_edit=any(
+            _called(decorator).startswith("edit_") and is_patch_decorator(decorator, namespace)
+            for decorator in node.decorator_list
+        ),
     )
+
+
+def _called(decorator: ast.expr) -> str:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return function.attr if isinstance(function, ast.Attribute) else ""
 
 
 def is_patch_decorator(decorator: ast.expr, namespace: Mapping[str, Any]) -> bool:

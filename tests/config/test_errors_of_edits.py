@@ -83,6 +83,11 @@ TABLE = {
         f"@config.replace_class('Layer')\nclass A: ...\n{EDIT})\ndef f(x):\n    ...",
         "@5 'Layer.forward' is patched, but 'Layer' is replaced at @3\n  Put the method into the replacement.",
     ),
+    "an edit as a replacement": (
+        "@config.edit_function('rotate')\ndef f(q):\n    ...\nconfig.override_method('Layer.forward', replacement=f)",
+        "@6 'Layer.forward' would be replaced by 'f', which is an edit of upstream's code\n"
+        "  Use edit_method here too.",
+    ),
     # --- code ---
     "parameter that is none": (
         f"{EDIT})\ndef f(self,\n      residuals):\n    ...",
