@@ -178,7 +178,14 @@ def _stretched(rope_type: str, part: ConfigPart, rope: Mapping[str, Any]) -> dic
     values: dict[str, dict[str, Any]] = {
         "linear": {"factor": 2.5},
         "dynamic": {"factor": 2.0},
-        "yarn": {"factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 4.0, "beta_slow": 1.0},
+        "yarn": {
+            "factor": 4.0,
+            "original_max_position_embeddings": 32,
+            "beta_fast": 4.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 0.5,
+        },
         "llama3": {
             "factor": 4.0,
             "low_freq_factor": 1.0,

@@ -20,6 +20,7 @@ RUNS = "runs of "
 _SCALE = 1024.0
 _COUNTS = (torch.tensor(5), 7)
 _PADDING_LABEL = 1
+_CHANGE = 1.25
 
 
 # --- gradient checkpointing ------------------------------------------------------------------------
@@ -115,6 +116,33 @@ def _go_backward_twice(loss: torch.Tensor) -> None:
     torch.autograd.backward(loss * 3 / 4)
 
 
+# --- a further step --------------------------------------------------------------------------------
+
+
+@contextmanager
+def _restoring_parameters(model: PreTrainedModel) -> Iterator[None]:
+    """Have parameters as they were afterwards."""
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in zip(model.parameters(), before):
+                parameter.copy_(value)
+
+
+def _call_after_a_step(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
+    """A step, which an optimizer would change the parameters after, and the next one forward."""
+    loss = getattr(model(**inputs), "loss", None)
+    if loss is not None:
+        torch.autograd.backward(loss)
+    model.zero_grad(set_to_none=True)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(_CHANGE)
+    return model(**inputs)
+
+
 # --- tuples ----------------------------------------------------------------------------------------
 
 
@@ -142,4 +170,5 @@ TWICE_COUNTED = Mode(
     call=partial(_call_twice, True),
     backward=_go_backward_twice,
 )
+AFTER_A_STEP = Mode("after a step", _restoring_parameters, _call_after_a_step)
 TUPLES = Mode("return_dict=False", evaluating, _call_for_tuples, has_gradients=False)

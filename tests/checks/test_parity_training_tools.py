@@ -27,6 +27,10 @@ SUM_WITHOUT_AUTOCAST = MLP.format(
     "with torch.autocast(x.device.type, enabled=False):\n"
     "        return self.down_proj(hidden.to(self.down_proj.weight.dtype)).to(x.dtype)"
 )
+WEIGHT_KEPT = MLP.format(
+    "if not hasattr(self, 'kept'):\n        self.kept = self.down_proj.weight.clone()\n"
+    "    return nn.functional.linear(hidden, self.kept)"
+)
 WEIGHT_READ_PAST_ITS_LAYER = MLP.format("return nn.functional.linear(hidden, self.down_proj.weight)")
 LAYER_THAT_CANNOT_BE_CHECKPOINTED = """
 @config.replace_class("LlamaDecoderLayer")
@@ -94,6 +98,7 @@ MLP_FORWARD, HEAD_FORWARD = "LlamaMLP.forward", "LlamaForCausalLM.forward"
         (ANOTHER_WAY_WITHOUT_GRADIENTS, "packed, checkpointed, reentrant", MLP_FORWARD),
         (LAYER_THAT_CANNOT_BE_CHECKPOINTED, "packed, checkpointed", "LlamaDecoderLayer"),
         (SUM_IN_THE_DTYPE_OF_THE_INPUT, "packed, autocast to bfloat16", MLP_FORWARD),
+        (WEIGHT_KEPT, "packed, after a step", MLP_FORWARD),
         (WEIGHT_READ_PAST_ITS_LAYER, "packed, low-rank adapters", MLP_FORWARD),
         (LOSS_THAT_TAKES_NO_SCALE, TWICE, HEAD_FORWARD),
         (PADDING_WITHOUT_LABELS, TWICE, HEAD_FORWARD),

@@ -11,6 +11,8 @@ from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.unreached_patches import spans_of
 from patchgen_core.syntax.nodes import DEFINITIONS
 
+_KEEPING = frozenset({"setattr", "lru_cache", "cached_property", "register_buffer"})
+
 
 def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[str]:
     """Every name, attribute, argument, keyword and string in the code of a module's patches, and in what upstream has
@@ -28,6 +30,22 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
         if dotted in targets:
             names.update(_names_in(ast.walk(node)))
     return frozenset(names)
+
+
+def keeps_values(request: ParityRequest) -> bool:
+    """Whether lines that a module's patches bring in set an attribute of a module or a global name, other than where
+    an object is made, or keep what a function gives."""
+    fresh = {line for patch in request.patches for line in patch.fresh}
+    nodes = nodes_of(parse_module(request.path, request.text))
+    makers = (node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    lines = fresh.difference(*(range(node.lineno, (node.end_lineno or node.lineno) + 1) for node in makers))
+    return any(_keeps(node) for node in nodes if getattr(node, "lineno", 0) in lines)
+
+
+def _keeps(node: ast.AST) -> bool:
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    return isinstance(node, ast.Global) or not _KEEPING.isdisjoint(_names_in([node]))
 
 
 def _names_on(path: str, text: str | None, lines: Collection[int]) -> Iterator[str]:

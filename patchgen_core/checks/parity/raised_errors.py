@@ -82,9 +82,9 @@ def explain_exception(
     the one whose code was running, forward or on the way back."""
     text = " ".join(str(error).split())
     frames = project_frames(error)
-    patch, role = _find_origin(rerun(), request, executions), "parts from Hugging Face eager before"
+    places = [(frame.filename, frame.lineno or 0) for frame in frames]
+    patch, role = _find_origin(rerun(), request, executions, places), "parts from Hugging Face eager before"
     if patch is None:
-        places = [(frame.filename, frame.lineno or 0) for frame in frames]
         patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared
     patch_hint = f"The patch of '{patch.target}' {role}. " if patch is not None else ""
@@ -95,14 +95,29 @@ def explain_exception(
 
 
 def _find_origin(
-    rerun: Rerun | None, request: ParityRequest, executions: Mapping[str, Execution]
+    rerun: Rerun | None,
+    request: ParityRequest,
+    executions: Mapping[str, Execution],
+    places: Sequence[tuple[str, int]],
 ) -> PatchedCode | None:
-    """The patch that parted from upstream before the error, or that made what raises on the way back."""
+    """The patch that parted from upstream before the error, or that made what raises on the way back.
+
+    Of several in one class it is the one that was running, by the ``places`` where the error passed.
+    """
     if rerun is None:
         return None
     divergence = find_forward_divergence(rerun.runs) or find_unfinished(rerun.runs)
     suspects = find_suspects(divergence, request.patches, executions) if divergence is not None else []
-    return suspects[0] if suspects else _innermost(rerun.calls, request, executions)
+    if not suspects:
+        return _innermost(rerun.calls, request, executions)
+    owner = suspects[0].target.partition(".")[0]
+    of_class = (patch for patch in suspects if patch.target.partition(".")[0] == owner)
+    return next((patch for patch in of_class if _is_at(patch, places, request)), suspects[0])
+
+
+def _is_at(patch: PatchedCode, places: Sequence[tuple[str, int]], request: ParityRequest) -> bool:
+    """Whether one of some places is in the lines of a patch in the generated module."""
+    return any(file == request.path and first <= line <= last for file, line in places for first, last in patch.lines)
 
 
 def _innermost(
@@ -111,10 +126,7 @@ def _innermost(
     """The patch in whose lines of the generated module the last of some frames is that is in a patch; one that ran as
     upstream's, for its slot has no kernel, only where there is no other."""
     patches = [
-        patch
-        for file, line in reversed(places)
-        for patch in request.patches
-        if file == request.path and any(first <= line <= last for first, last in patch.lines)
+        patch for file, line in reversed(places) for patch in request.patches if _is_at(patch, [(file, line)], request)
     ]
     text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
     slot_checks = find_slot_checks(text)

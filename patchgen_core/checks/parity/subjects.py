@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from patchgen_core.checks.parity.config_reads import find_read_names
 from patchgen_core.checks.parity.dimensions.dimension import Subject
-from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.patched_names import find_patched_names, keeps_values
 from patchgen_core.checks.parity.patched_numbers import find_patched_numbers
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.models.batches import ToyBatch
@@ -47,5 +47,6 @@ def make_subject(
         read=find_read_names(own_names, targets, path),
         own_names=own_names,
         read_in_head=find_read_names(head_names, head_targets, path) if "labels" in head_names else frozenset(),
+        keeps_values=keeps_values(own_request),
         numbers=find_patched_numbers(own_request, path),
     )

@@ -25,6 +25,7 @@ class Subject:
             are that the code reads.
         own_names: as ``names``, of its patches alone.
         read_in_head: as ``read``, of its class alone; empty where that names no labels.
+        keeps_values: whether code of its patches keeps something from one run to the next.
         numbers: positive whole numbers in the code of its patches that upstream has not.
     """
 
@@ -39,6 +40,7 @@ class Subject:
     read: frozenset[str]
     own_names: frozenset[str]
     read_in_head: frozenset[str]
+    keeps_values: bool
     numbers: frozenset[int]
 
 

@@ -106,6 +106,7 @@ _TOOLS = (
     _Tool(tools.IN_FLOAT16, lambda _: False),
     _Tool(tools.TWICE_COUNTED, _has_loss, _is_language_model, is_padded=True, is_for_kernels=True),
     _Tool(tools.TWICE, _has_loss, lambda s: not _is_language_model(s), is_padded=True, is_for_kernels=True),
+    _Tool(tools.AFTER_A_STEP, lambda s: s.is_main and s.keeps_values, is_for_towers=True),
     _Tool(tools.TUPLES, lambda s: bool(_TUPLES & s.names), lambda s: "labels" in s.toy.takes),
     _Tool(adapters.ADAPTED, _names_linear_layers, _has_linear_layers, is_for_towers=True),
     _Tool(adapters.PROMPTED, _names(_GRADIENT, frozenset({"inputs_embeds"})), _takes_embeddings),
