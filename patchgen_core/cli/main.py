@@ -76,6 +76,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "'patchgen report --help' tells of merging reports, 'patchgen init --help' of a repository's first table, "
         "'patchgen new --help' of a first config, "
         "'patchgen adopt --help' of moving over from monkey patches, 'patchgen absorb --help' of edits by hand, "
+        "'patchgen show --help' of upstream's text beside what comes of it, "
         "'patchgen upgrade --help' and 'patchgen matrix --help' of other releases of transformers. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
