@@ -242,9 +242,9 @@ def _check_signature(edit: Edit, patch: Patch, label: str, source: SourceFile, f
     code = f"{text.removeprefix(indent).rstrip()} ..."
     try:
         ast.parse(code)
-    except SyntaxError as error:
+    except SyntaxError:
         hint = "Give it a default, or say with before= or after= where it stands."
-        raise PatchgenError(f"{label}: '{patch.code}' does not fit there: {error.msg}", patch.location, hint) from None
+        raise PatchgenError(f"{label}: '{patch.code}' does not fit there", patch.location, hint) from None
 
 
 def _is_expression(text: str) -> bool:

@@ -181,7 +181,7 @@ TABLE = {
     ),
     "parameter without a default": (
         "config.add_parameter('Layer.forward', 'y')",
-        "@3 parameter_addition Layer.forward: 'y' does not fit there: non-default argument follows default argument\n"
+        "@3 parameter_addition Layer.forward: 'y' does not fit there\n"
         "  Give it a default, or say with before= or after= where it stands.",
     ),
     # --- several ---
