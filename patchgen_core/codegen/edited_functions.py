@@ -68,9 +68,9 @@ def compose_function(
     roots = _nest(regions)
     lines = _Lines(source, function, _checked_pieces(source, pieces, regions), package)
     first, last = function.lineno, source.last_line(function)
-    composed = tuple(lines.render(first, last, roots))
-    check_syntax(composed, edits)
-    return composed
+    result = tuple(lines.render(first, last, roots))
+    check_syntax(result, edits)
+    return result
 
 
 # --- finding the places ----------------------------------------------------------------------------

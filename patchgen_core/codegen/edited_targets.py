@@ -27,18 +27,18 @@ def compose_edits(
     for patch in patches:
         if patch.patch.is_edit:
             by_target.setdefault((patch.dotted, patch.accessor), []).append(patch)
-    composed: list[PlannedPatch] = []
+    results: list[PlannedPatch] = []
     problems: list[Problem] = []
     for patch in patches:
         if not patch.patch.is_edit:
-            composed.append(patch)
+            results.append(patch)
             continue
         edits = by_target.pop((patch.dotted, patch.accessor), [])
         try:
-            composed += [_compose(edits, source, package)] if edits else []
+            results += [_compose(edits, source, package)] if edits else []
         except PatchgenError as error:
             problems += error.problems
-    return composed, problems
+    return results, problems
 
 
 def edited_function(patch: PlannedPatch) -> Function | None:
