@@ -60,6 +60,20 @@ def normalize(texts: Sequence[RawText], project: Project) -> list[Normalized]:
     return [result for result in results if result is not None]
 
 
+def format_texts(texts: Sequence[str], folder: Path, project: Project) -> list[str]:
+    """Texts laid out as ``ruff format`` does with the settings of a folder; a PatchgenError when ruff cannot run."""
+    if not texts:
+        return []
+    settings = RuffSettings(project).file(folder)
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as name:
+        paths = _write(
+            [RawText(folder / f"{number}.py", text) for number, text in enumerate(texts)], folder, Path(name)
+        )
+        options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
+        run_ruff(["format", *options, *map(str, paths)], Path(name))
+        return [path.read_bytes().decode() for path in paths]
+
+
 def _run_batch(
     texts: Sequence[RawText], settings: Path | None, roots: list[str], project: Project
 ) -> list[Normalized]:

@@ -77,6 +77,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "'patchgen new --help' of a first config, "
         "'patchgen adopt --help' of moving over from monkey patches, 'patchgen absorb --help' of edits by hand, "
         "'patchgen show --help' of upstream's text beside what comes of it, "
+        "'patchgen slim --help' of replacements that repeat upstream's text, "
         "'patchgen upgrade --help' and 'patchgen matrix --help' of other releases of transformers. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )

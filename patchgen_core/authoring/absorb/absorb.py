@@ -18,8 +18,10 @@ from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChan
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles, EditedFile
 from patchgen_core.authoring.edits.imports import add_imports
 from patchgen_core.authoring.edits.needed_imports import missing_imports, needed_names
+from patchgen_core.authoring.rehearsal import rehearse
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.hand_edits import HandEdit, find_hand_edit
+from patchgen_core.build.normalize import format_texts
 from patchgen_core.build.results import Artifact, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.config.loading import LoadedConfig, Loader
@@ -213,15 +215,11 @@ class _Rehearsal:
 
     def _make(self, edits: Sequence[ConfigEdit]) -> Artifact | str:
         """What the config makes with edits, or why it makes nothing."""
-        sources = self.sources.fork()
         try:
-            for path, file in self.rewrite(edits).items():
-                sources.put(path, file.text)
-            loaded = Loader(self.project, sources).load(self.loaded.path, self.loaded.name)
-            [outcome] = make_outcomes(self.project, loaded, sources)
+            files = self.rewrite(edits)
         except PatchgenError as error:
             return error.problems[0].message
-        return outcome.artifact or outcome.problems[0].message
+        return rehearse(self.project, self.loaded, self.sources, files)
 
     def rewrite(self, edits: Sequence[ConfigEdit]) -> dict[Path, EditedFile]:
         """The files of the config with edits."""
@@ -233,7 +231,8 @@ class _Rehearsal:
         blocks = [edit for edit in edits if edit.block]
         if blocks:
             path = self.loaded.path
-            files[path] = _with_blocks(files.get(path, self.files.get(path)), [edit.block for edit in blocks])
+            texts = format_texts([edit.block for edit in blocks], path.parent, self.project)
+            files[path] = _with_blocks(files.get(path, self.files.get(path)), texts)
         for path, file in files.items():
             codes = [edit.code for edit in edits if edit.code and (path in edit.texts or not edit.texts)]
             files[path] = self._with_imports(file, codes)

@@ -14,8 +14,8 @@ from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from patchgen_core.errors import Location, PatchgenError
 
-Changes = Mapping[cst.CSTNode, Callable[[Any], cst.CSTNode]]
-"""What nodes of a file's tree become; given to each is the node with the changes below it."""
+Changes = Mapping[cst.CSTNode, Callable[[Any], cst.CSTNode | cst.FlattenSentinel[Any]]]
+"""What nodes of a file's tree become, one or several; given to each is the node with the changes below it."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import libcst as cst
 
@@ -30,7 +31,7 @@ def rename_undecorated_class(file: EditedFile, old: str, new: str) -> Changes:
         cls, dot, method = name.partition(".")
         return f"{new}{dot}{method}" if cls == old else name
 
-    changes: dict[cst.CSTNode, Callable[[cst.CSTNode], cst.CSTNode]] = {}
+    changes: dict[cst.CSTNode, Callable[[Any], cst.CSTNode | cst.FlattenSentinel[Any]]] = {}
     for call in _calls(file):
         is_drop = isinstance(call.func, cst.Attribute) and call.func.attr.value == "drop_decorators"
         if is_drop and call.args:

@@ -1,0 +1,1 @@
+"""Replacements that repeat upstream's text, made into edits that say what they change."""

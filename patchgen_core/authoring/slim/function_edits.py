@@ -1,0 +1,384 @@
+"""What a new text of a function changes in upstream's, as the fewest edits."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import chain
+
+from patchgen_core.authoring.slim.edit_texts import (
+    REST,
+    AddedParameter,
+    DeletedCode,
+    EditText,
+    PlacedCode,
+    ReplacedCode,
+)
+from patchgen_core.syntax.forms import PROSE, form, is_same_syntax, quoted
+from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, without_docstring
+from patchgen_core.syntax.patterns import PatternError, find_expressions, find_statements, parse_pattern
+from patchgen_core.syntax.source import SourceFile, shift
+
+_BLOCKS = frozenset(["body", "orelse", "finalbody", "handlers", "cases"])
+_LONG = 3
+"""From so many lines on, a statement is changed by its expressions where that says it."""
+_MANY = 3
+"""Of more statements than this, a place names the first and the last."""
+_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+class NoEdits(Exception):
+    """Why a text cannot be said by edits."""
+
+
+def find_edits(upstream: SourceFile, function: Function, new: SourceFile) -> list[EditText]:
+    """The edits that make the one function of ``new`` of upstream's, apart from docstring and annotations.
+
+    Comments of upstream's that the new text left out come back; those that it has of its own are in the edits.
+
+    Raises:
+        NoEdits: the signatures differ in more than added parameters, or a place cannot be told from others.
+    """
+    theirs = new.tree.body[0]
+    assert isinstance(theirs, (ast.FunctionDef, ast.AsyncFunctionDef))
+    if type(theirs) is not type(function):
+        raise NoEdits("one is async and the other is not")
+    differ = _Differ(upstream, function, new)
+    parameters = list(_added_parameters(function, theirs, new))
+    return [*parameters, *differ.compare(without_docstring(function), without_docstring(theirs), is_body=True)]
+
+
+def bound_names(function: Function, new: SourceFile) -> list[str]:
+    """The names that a new text of a function can use of it: parameters first, then what is bound, by lines."""
+    theirs = new.tree.body[0]
+    parameters = (node.arg for node in ast.walk(theirs) if isinstance(node, ast.arg))
+    stores = (n for n in ast.walk(theirs) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    return list(dict.fromkeys([*parameters, *(n.id for n in sorted(stores, key=lambda n: (n.lineno, n.col_offset)))]))
+
+
+def _added_parameters(ours: Function, theirs: Function, new: SourceFile) -> Iterator[AddedParameter]:
+    before, after = _parameters(ours.args), _parameters(theirs.args)
+    kept = [entry for entry in after if entry[0] in {name for name, _, _ in before}]
+    if [(name, kind) for name, kind, _ in kept] != [(name, kind) for name, kind, _ in before]:
+        gone = [name for name, _, _ in before if name not in {name for name, _, _ in after}]
+        what = f"it lacks upstream's parameter{'s' * (len(gone) > 1)} {quoted(gone)}"
+        raise NoEdits(what if gone else "its parameters have another order than upstream's")
+    for (_, _, one), (name, _, other) in zip(before, kept, strict=True):
+        if not is_same_syntax(one, other):
+            raise NoEdits(f"its parameter '{name}' has another default")
+    for number, (name, kind, default) in enumerate(after):
+        if (name, kind, default) in kept:
+            continue
+        if kind not in ("positional", "keyword") or not number:
+            raise NoEdits(f"no edit adds its parameter '{name}'")
+        argument = next(n for n in ast.walk(theirs.args) if isinstance(n, ast.arg) and n.arg == name)
+        text = new.segment(argument)
+        if default is not None:
+            text += f"{' = ' if argument.annotation else '='}{new.segment(default)}"
+        yield AddedParameter(text, after[number - 1][0])
+
+
+def _parameters(arguments: ast.arguments) -> list[tuple[str, str, ast.expr | None]]:
+    """Parameters as they are written: name, kind and default."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults]
+    entries = [(a.arg, "positional", d) for a, d in zip(positional, defaults, strict=True)]
+    entries += [(arguments.vararg.arg, "rest", None)] if arguments.vararg else []
+    entries += [(a.arg, "keyword", d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
+    return entries + ([(arguments.kwarg.arg, "keywords", None)] if arguments.kwarg else [])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Lines of the new text: a statement with upstream's comments above it, or comments of its own."""
+
+    key: str
+    first: int
+    last: int
+    statement: ast.stmt | None = None
+
+
+class _Differ:
+    def __init__(self, upstream: SourceFile, function: Function, new: SourceFile) -> None:
+        self.upstream, self.function, self.new = upstream, function, new
+        first, last = upstream.comment_line(function), upstream.last_line(function)
+        self._comments = set(_comments(upstream.lines[first - 1 : last]))
+
+    # --- blocks ------------------------------------------------------------------------------------
+
+    def compare(self, ours: list[ast.stmt], theirs: list[ast.stmt], is_body: bool = False) -> Iterator[EditText]:
+        """The edits of one block."""
+        parts = list(self._parts(theirs))
+        keys = [form(statement, ignore=PROSE) for statement in ours], [part.key for part in parts]
+        for kind, i, j, k, m in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+            if kind == "insert":
+                yield self._insert(ours, i, self._lines(parts[k:m]), is_body)
+            elif kind == "delete":
+                yield DeletedCode(self._place(ours[i:j]))
+            elif kind == "replace":
+                yield from self._replace(ours, i, j, parts[k:m], is_body)
+
+    def _parts(self, statements: Sequence[ast.stmt]) -> Iterator[_Part]:
+        """Statements, and the comments above them that upstream's function lacks."""
+        for statement in statements:
+            above, first = self.new.comment_line(statement), self.new.first_line(statement)
+            own = [n for n in range(above, first) if self.new.lines[n - 1].strip() not in self._comments]
+            if own:
+                yield _Part("\n".join(self.new.lines[n - 1].strip() for n in own), own[0], own[-1])
+            yield _Part(self._key(statement), above, self.new.last_line(statement), statement)
+
+    def _key(self, statement: ast.stmt) -> str:
+        """A statement's form; another one where it has comments in it that upstream's function lacks."""
+        lines = self.new.lines[self.new.first_line(statement) - 1 : self.new.last_line(statement)]
+        own = [comment for comment in _comments(lines) if comment not in self._comments]
+        return form(statement, ignore=PROSE) + "".join(own)
+
+    def _lines(self, parts: Sequence[_Part]) -> tuple[str, ...]:
+        """Parts of the new text at column 0."""
+        first, last = parts[0].first, parts[-1].last
+        lines = self.new.lines[first - 1 : last]
+        keep = {number - first for number in self.new.string_lines}
+        indent = self.new.indent(first)
+        if not all(line.startswith(indent) or not line.strip() or n in keep for n, line in enumerate(lines)):
+            raise NoEdits("several statements stand on one line")
+        return tuple(shift(lines, indent, "", keep))
+
+    def _insert(self, ours: list[ast.stmt], number: int, lines: tuple[str, ...], is_body: bool) -> PlacedCode:
+        if is_body and number == 0:
+            return PlacedCode("", (*lines, REST))
+        if number and not _leaves(ours[number - 1]):
+            place = self._try_place(ours[number - 1 : number])
+            if place:
+                return PlacedCode(place, (REST, *lines))
+        if number == len(ours):
+            raise NoEdits("no place of upstream's is right before what is added")
+        return PlacedCode(self._place(ours[number : number + 1]), (*lines, REST))
+
+    def _replace(self, block: list[ast.stmt], i: int, j: int, parts: list[_Part], is_body: bool) -> Iterator[EditText]:
+        """The edits that make other parts of statements ``i`` to ``j`` of a block."""
+        ours = block[i:j]
+        statements = [part for part in parts if part.statement is not None]
+        around = self._around(ours, parts)
+        if around is not None:
+            yield around
+        elif len(ours) == 1 and len(statements) == 1:
+            at = parts.index(statements[0])
+            if at:
+                yield self._insert(block, i, self._lines(parts[:at]), is_body)
+            assert statements[0].statement is not None
+            yield from self._replace_one(ours[0], statements[0].statement)
+            if parts[at + 1 :]:
+                yield self._insert(block, j, self._lines(parts[at + 1 :]), is_body)
+        elif len(ours) == len(parts) == len(statements):
+            for one, part in zip(ours, statements, strict=True):
+                assert part.statement is not None
+                yield from self._replace_one(one, part.statement)
+        elif statements:
+            yield PlacedCode(self._place(ours), self._lines(parts))
+        else:
+            yield self._insert(block, i, self._lines(parts), is_body)
+            yield DeletedCode(self._place(ours))
+
+    def _replace_one(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[EditText]:
+        if form(ours, ignore=PROSE) == self._key(theirs):
+            return
+        pairs = _block_pairs(ours, theirs)
+        if pairs is not None:
+            yield from chain.from_iterable(self.compare(one, other) for one, other in pairs)
+            return
+        if self.upstream.last_line(ours) - ours.lineno + 1 >= _LONG:
+            try:
+                replaced = list(self._replaced_code(ours, theirs))
+            except NoEdits:
+                pass
+            else:
+                yield from replaced
+                return
+        first = self.new.first_line(theirs)
+        part = _Part("", first, self.new.last_line(theirs), theirs)
+        yield PlacedCode(self._place([ours]), self._lines([part]))
+
+    def _around(self, ours: list[ast.stmt], parts: list[_Part]) -> PlacedCode | None:
+        """Upstream's statements, as they are, inside of one block of new code."""
+        wanted = [form(statement, ignore=PROSE) for statement in ours]
+        place = self._try_place(ours)
+        if not place:
+            return None
+        for block in chain.from_iterable(_inner_blocks(p.statement) for p in parts if p.statement is not None):
+            inner = list(self._parts(block))
+            keys = [part.key for part in inner]
+            for start in range(len(keys) - len(wanted) + 1):
+                if keys[start : start + len(wanted)] == wanted:
+                    return PlacedCode(place, self._with_rest(parts, inner[start : start + len(wanted)]))
+        return None
+
+    def _with_rest(self, parts: list[_Part], kept: Sequence[_Part]) -> tuple[str, ...]:
+        lines, first = self._lines(parts), parts[0].first
+        indent = self.new.indent(kept[0].first).removeprefix(self.new.indent(first))
+        return (*lines[: kept[0].first - first], f"{indent}{REST}", *lines[kept[-1].last - first + 1 :])
+
+    # --- expressions -------------------------------------------------------------------------------
+
+    def _replaced_code(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[ReplacedCode]:
+        """A changed statement by the expressions that differ; a NoEdits where their text does not tell their place."""
+        if self._key(theirs) != form(theirs, ignore=PROSE):
+            raise NoEdits("it has a comment")
+        for one, other in _differing(ours, theirs):
+            old, new = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
+            if "\n" in old or "\n" in new or not self._is_only_expression(old, one):
+                raise NoEdits("the place of an expression cannot be told")
+            yield ReplacedCode(old, new)
+
+    def _argument_texts(self, ours: ast.expr, theirs: ast.expr) -> tuple[str, str] | None:
+        """A call with more keyword arguments, with ``...`` for those that stay."""
+        if not isinstance(ours, ast.Call) or not isinstance(theirs, ast.Call):
+            return None
+        function = ast.unparse(ours.func)
+        before = {ast.dump(keyword): keyword for keyword in ours.keywords}
+        after = {ast.dump(keyword): keyword for keyword in theirs.keywords}
+        if ast.dump(ours.func) != ast.dump(theirs.func) or list(map(ast.dump, ours.args)) != list(
+            map(ast.dump, theirs.args)
+        ):
+            return None
+        added = [ast.unparse(keyword) for key, keyword in after.items() if key not in before]
+        gone = [keyword for key, keyword in before.items() if key not in after]
+        if any(keyword.arg is None for keyword in gone):
+            return None
+        texts = [f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in gone]
+        return f"{function}({', '.join(['...', *texts])})", f"{function}({', '.join(['...', *added])})"
+
+    def _is_only_expression(self, text: str, node: ast.expr) -> bool:
+        pattern = parse_pattern(text).expression
+        matches = find_expressions(pattern, self.function) if pattern is not None else []
+        return [match.nodes[0] for match in matches] == [node]
+
+    # --- places ------------------------------------------------------------------------------------
+
+    def _place(self, statements: Sequence[ast.stmt]) -> str:
+        place = self._try_place(statements)
+        if not place:
+            raise NoEdits(f"upstream's line {statements[0].lineno} cannot be told from others")
+        return place
+
+    def _try_place(self, statements: Sequence[ast.stmt]) -> str:
+        """The shortest text that only these statements of the function match; empty where there is none."""
+        for text in _place_texts(statements):
+            try:
+                matches = find_statements(parse_pattern(text), self.function)
+            except PatternError:
+                continue
+            if [(match.nodes[0], match.nodes[-1]) for match in matches] == [(statements[0], statements[-1])]:
+                return text
+        return ""
+
+
+def _place_texts(statements: Sequence[ast.stmt]) -> Iterator[str]:
+    if len(statements) > _MANY:
+        yield from (f"{first}\n...\n{last}" for first, last in zip(_texts(statements[0]), _texts(statements[-1])))
+        return
+    *others, last = statements
+    for text in (_header_text(last), _short_text(last), ast.unparse(last)):
+        if text:
+            yield "\n".join([*(_short_text(other) or ast.unparse(other) for other in others), text])
+    yield "\n".join(map(ast.unparse, statements))
+
+
+def _texts(statement: ast.stmt) -> list[str]:
+    return [_short_text(statement) or ast.unparse(statement), ast.unparse(statement)]
+
+
+def _header_text(statement: ast.stmt) -> str:
+    """The first line of a compound statement; empty for another."""
+    if not isinstance(statement, COMPOUND):
+        return ""
+    return ast.unparse(statement).split("\n")[0]
+
+
+def _short_text(statement: ast.stmt) -> str:
+    """A statement with ``...`` for the arguments of the call that it makes; empty for one that makes none."""
+    value = getattr(statement, "value", None)
+    if isinstance(statement, COMPOUND) or not isinstance(value, ast.Call) or not (value.args or value.keywords):
+        return ""
+    call = ast.Call(value.func, [ast.Constant(...)], [])
+    fields = {**dict(ast.iter_fields(statement)), "value": call}
+    return ast.unparse(ast.copy_location(type(statement)(**fields), statement))
+
+
+def _block_pairs(ours: ast.stmt, theirs: ast.stmt) -> list[tuple[list[ast.stmt], list[ast.stmt]]] | None:
+    """The blocks of two compound statements that have the same parts; None for others."""
+    if not isinstance(ours, COMPOUND) or type(ours) is not type(theirs) or _frame(ours) != _frame(theirs):
+        return None
+    if _has_elif(ours) or _has_elif(theirs):
+        return None
+    return list(zip(blocks(ours), blocks(theirs), strict=True))
+
+
+def _frame(node: ast.AST) -> str:
+    """A compound statement without its blocks."""
+    parts = []
+    for name, value in ast.iter_fields(node):
+        if name in ("handlers", "cases"):
+            parts.append(f"{name} {[_frame(part) for part in value]}")
+        elif name in _BLOCKS:
+            parts.append(f"{name} {bool(value)}")
+        else:
+            parts.append(f"{name} {ast.dump(value) if isinstance(value, ast.AST) else _dumped(value)}")
+    return "; ".join(parts)
+
+
+def _dumped(value: object) -> str:
+    return str([ast.dump(entry) for entry in value]) if isinstance(value, list) else repr(value)
+
+
+def _has_elif(statement: ast.stmt) -> bool:
+    only = statement.orelse[0] if isinstance(statement, ast.If) and len(statement.orelse) == 1 else None
+    return isinstance(only, ast.If) and only.col_offset == statement.col_offset
+
+
+def _blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
+    return list(blocks(statement)) if isinstance(statement, COMPOUND) else []
+
+
+def _inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for block in _blocks_of(statement):
+        yield block
+        for inner in block:
+            yield from _inner_blocks(inner)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    return isinstance(statement, _EXITS) or (
+        isinstance(statement, COMPOUND) and any(_leaves(block[-1]) for block in blocks(statement))
+    )
+
+
+def _differing(ours: ast.AST, theirs: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """The smallest pairs of expressions in which two nodes differ."""
+    pairs = list[tuple[ast.expr, ast.expr]]()
+    for name in ours._fields if type(ours) is type(theirs) else ("",):
+        one, other = getattr(ours, name, None), getattr(theirs, name, None)
+        if name and (is_same_syntax(one, other) or name in ("ctx", "annotation")):
+            continue
+        if isinstance(one, ast.expr) and isinstance(other, ast.expr):
+            pairs += _differing(one, other)
+        elif isinstance(ours, ast.expr) and isinstance(theirs, ast.expr):
+            return [(ours, theirs)]
+        else:
+            raise NoEdits("they differ in more than expressions")
+    return pairs
+
+
+def _comments(lines: Sequence[str]) -> list[str]:
+    """The comments of some lines."""
+    comments = []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(line.lstrip() for line in lines)).readline):
+            if token.type == tokenize.COMMENT:
+                comments.append(token.string)
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        comments += [line.strip() for line in lines if line.strip().startswith("#")]
+    return comments
