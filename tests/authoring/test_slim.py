@@ -200,10 +200,10 @@ def test_check_says_what_would_be_done_and_writes_nothing(work: Workspace) -> No
     before = _config(work)
     done = work.patchgen("slim", "--check")
     assert done.returncode == 1
-    assert done.stdout.endswith("1 replacement would become edits, 15 lines less.\n")
+    assert done.stdout.endswith("1 replacement would become edits, 16 lines less.\n")
     assert _config(work) == before
     data = json.loads(work.patchgen("slim", "--json").stdout)
-    assert data["configs"][0]["patches"] == [{"target": "Layer.forward", "line": 7, "before": 19, "after": 4}]
+    assert data["configs"][0]["patches"] == [{"target": "Layer.forward", "line": 7, "before": 19, "after": 3}]
     assert work.patchgen("slim", "--check").returncode == 0
 
 

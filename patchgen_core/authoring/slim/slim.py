@@ -177,7 +177,7 @@ class _Slimmer:
         names = bound_names(function, new)
         blocks = edit_blocks(edits, loaded.name, patch.target, replacement.name, options, names)
         blocks = format_texts(blocks, path.parent, self.project)
-        before, after = replacement.text.count("\n") + 2, sum(block.count("\n") + 1 for block in blocks)
+        before, after = replacement.text.count("\n") + 2, sum(block.count("\n") for block in blocks)
         if after > before * _MOST or not blocks:
             return None
         if node is None:
