@@ -60,10 +60,10 @@ def _miscounted(
         hint = f"It has to be there {wanted}: write what stands before or after it too, or pass count={len(matches)}."
         return PatchgenError(message, patch.location, hint)
     message = f"{label}: upstream's '{patch.target}' has no {what}"
-    return PatchgenError(message, patch.location, _nearest(pattern, source, node))
+    return PatchgenError(message, patch.location, _nearest(pattern, patch.target, source, node))
 
 
-def _nearest(pattern: Pattern, source: SourceFile, node: ast.AST) -> str:
+def _nearest(pattern: Pattern, target: str, source: SourceFile, node: ast.AST) -> str:
     if pattern.expression is not None:
         inside = [
             statement
@@ -76,7 +76,8 @@ def _nearest(pattern: Pattern, source: SourceFile, node: ast.AST) -> str:
             return f"It is a part of line {inside[-1].lineno}, '{text}': write the statement, or use replace_code."
     nearest = nearest_code(pattern, node)
     if not nearest:
-        return f"'{getattr(node, 'name', '')}' is in upstream's lines {_range(node)} of {source.path.name}."
+        lines = _range(dict(source.definitions).get(target, node))
+        return f"'{target}' is in upstream's lines {lines} of {source.path.name}."
     return f"Nearest: {'; '.join(f'line {inner.lineno}: {_code(inner)}' for inner in nearest)}"
 
 

@@ -23,7 +23,12 @@ TABLE = {
     "not there, none near": (
         f"{AT}'for layer in layers:')\ndef f(x): \n    ...",
         "@3 method_edit Layer.forward: upstream's 'Layer.forward' has no 'for layer in layers:'\n"
-        "  'forward' is in upstream's lines 17 to 39 of modeling_toy.py.",
+        "  'Layer.forward' is in upstream's lines 17 to 39 of modeling_toy.py.",
+    ),
+    "not there in a class, none near": (
+        "config.replace_code('Layer', 'for x in y:', 'pass')",
+        "@3 code_replacement Layer: upstream's 'Layer' has no 'for x in y:'\n"
+        "  'Layer' is in upstream's lines 6 to 39 of modeling_toy.py.",
     ),
     "there several times": (
         f"{AT}'x = ...')\ndef f(x): \n    ...",
