@@ -104,6 +104,16 @@ def _kernel_for(slot: OpSlot, implementation: str) -> Kernel | None:
     return KERNEL_REGISTRY.resolve(slot.op_name, kernel, slot.variant)
 
 
+def runs_through_slots(module: ModuleType, implementation: str, setup: ModelSetup) -> bool:
+    """Whether ``THROUGH_SLOTS`` runs all that an implementation does, with eager functions in place of its kernels."""
+    if slots_in(module, tuple(slot_class.cls for slot_class in setup.slot_classes)):
+        return False
+    ops = [KERNEL_REGISTRY.specs(slot.op_name, slot.variant) for slot in slots_in(module).values()]
+    names = [{spec.name for spec in specs} for specs in ops]
+    own = [others for others in names if implementation in others - {EAGER}]
+    return bool(own) and all(EAGER in others for others in own)
+
+
 def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls[name] += 1

@@ -28,12 +28,19 @@ from patchgen_core.checks.parity_codes import UNINITIALIZED
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.execution import ExecutionRecorder
-from patchgen_core.models.implementations import BoundSlots, bind_implementation, slots_in, why_not_here
+from patchgen_core.models.implementations import (
+    BoundSlots,
+    bind_implementation,
+    runs_through_slots,
+    slots_in,
+    why_not_here,
+)
 from patchgen_core.models.interpreter import device_type
 from patchgen_core.models.model_heads import WHOLE_FIRST, find_heads
-from patchgen_core.models.model_setup import PATCHED, ModelSetup
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.references import References
 from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import THOROUGH
 
 _BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
 
@@ -83,6 +90,7 @@ def _check(
         return make_result(skipped=f"{implementation} {reason}")
     recorder = ExecutionRecorder(spans_of(request.path, request.patches))
     comparison = ModelComparison(request, references, _device(request.device), recorder, setup)
+    comparison.is_kernel_alone = _is_kernel_alone(generated, request, setup)
     comparison.skipped = {head.name: reason for head in heads if (reason := request.why_left_out(head.name))}
     with bind_implementation(generated, implementation, setup) as bound:
         if bound.refusal:
@@ -108,6 +116,13 @@ def _check(
         return result
     # The reason stays beside the problems, for when the config allows all of them.
     return replace(result, reason=reason, status=result.status if result.errors else "skipped")
+
+
+def _is_kernel_alone(generated: ModuleType, request: ParityRequest, setup: ModelSetup) -> bool:
+    """Whether another implementation runs all that this one does, but for kernels, which is enough at this level."""
+    if request.level == THOROUGH or THROUGH_SLOTS not in request.offered:
+        return False
+    return runs_through_slots(generated, request.implementation, setup)
 
 
 def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots: Iterable[str]) -> None:

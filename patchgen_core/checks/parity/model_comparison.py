@@ -34,6 +34,7 @@ from patchgen_core.checks.parity.registered_models import is_registered
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
+from patchgen_core.checks.parity.training_plan import list_classes, plan_training
 from patchgen_core.checks.parity_codes import NOT_PATCHED
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem
@@ -43,7 +44,7 @@ from patchgen_core.models.config_changes import change_config
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
-from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
+from patchgen_core.models.model_setup import PATCHED, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference, References
@@ -51,6 +52,7 @@ from patchgen_core.models.run_comparison import are_equal, compare_runs, summari
 from patchgen_core.models.toy_batches import load_builder
 from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
 from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import THOROUGH
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -66,7 +68,9 @@ class ModelComparison:
     ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
     modules by path; ``varied`` the heads by what is varied beside training steps, and why; ``rank_runs`` the last
     head's runs as on a rank, by batch; ``refused`` tells of changes of the configuration that upstream's models or the
-    patched ones do not take, ``lacking`` of a package that some head needs and this machine has not.
+    patched ones do not take, ``lacking`` of a package that some head needs and this machine has not; ``classes`` are
+    those of all heads' modules so far; ``is_kernel_alone`` tells whether another implementation runs all that this one
+    does, but for kernels.
     """
 
     request: ParityRequest
@@ -86,6 +90,8 @@ class ModelComparison:
     skipped: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     lacking: str = ""
+    classes: set[str] = field(default_factory=set)
+    is_kernel_alone: bool = False
 
     def __post_init__(self) -> None:
         self.patched = PatchedModels(
@@ -127,9 +133,12 @@ class ModelComparison:
         self.notes += [f"{head.name}: {reason}" for reason in reference.batches.refused]
         self.recorder.begin_model()
         self.rank_runs.clear()
-        is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
+        patched = {patch.target.partition(".")[0] for patch in request.patches}
+        is_patched, classes = head.name in patched, list_classes(reference.toy.model)
+        has_new_code = bool(patched & classes - self.classes) or request.level == THOROUGH
+        self.classes |= classes
         batches = self._wanted_batches(head, reference)
-        plan = self._plan(batches, is_main, is_patched)
+        plan = plan_training(request, batches, is_main, has_new_code, self._is_short)
         is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
         if is_main or (is_patched and not is_contained):
             plan = chain(plan, self._vary(head, reference, batches, is_main))
@@ -143,6 +152,9 @@ class ModelComparison:
             if not agrees:
                 return
         self.problems += find_unlike_ranks(head.name, self.rank_runs, request)
+
+    def _is_short(self) -> bool:
+        return self.is_kernel_alone or self.recorder.is_interpreted
 
     def _agrees_changed(self, head: Head, reference: Reference, dtype: str, batch: ToyBatch) -> bool:
         """Compare models of a changed configuration; whether they agree.
@@ -240,7 +252,7 @@ class ModelComparison:
         """What to run beside training steps, in the first dtype unless a batch is for the last."""
         if self.recorder.is_interpreted:
             return
-        subject = make_subject(self.request, reference, batches, is_main=is_main)
+        subject = make_subject(self.request, reference, batches, is_main=is_main, is_kernel_alone=self.is_kernel_alone)
         for dimension, reason, variations in vary(subject, self.request.level):
             self.varied.setdefault(f"{dimension.name} is varied, because {reason}", []).append(head.name)
             for batch in variations:
@@ -284,20 +296,6 @@ class ModelComparison:
         if reasons and not batches:
             self.skipped[head.name] = "; ".join(dict.fromkeys(reasons))
         return batches
-
-    def _plan(self, batches: Sequence[ToyBatch], is_main: bool, is_patched: bool) -> Iterator[tuple[str, ToyBatch]]:
-        """What to run, the first dtype first; whether kernels are interpreted shows when the first batch has run."""
-        names, implementation = {batch.name for batch in batches}, self.request.implementation
-        labelled = [batch for batch in batches if "labels" in batch.inputs]
-        shortest = min(labelled or batches, key=lambda batch: batch.size, default=None)
-        for number, dtype in enumerate(self.request.dtypes):
-            for batch in batches:
-                is_seen = batch.seen_in in names and implementation != PATCHED
-                is_needed = batch is shortest if number else batch.covered_by not in names and not is_seen
-                is_needed = is_needed if is_main else is_patched and batch is shortest and not number
-                is_short = self.recorder.is_interpreted or (number and implementation == THROUGH_SLOTS)
-                if is_needed or not is_short:
-                    yield dtype, batch
 
     def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str, *, is_exact: bool = True) -> bool:
         """Whether there is something to compare with; a warning says why not, or a note for what is varied.

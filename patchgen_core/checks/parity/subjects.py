@@ -19,12 +19,18 @@ from patchgen_core.project.parity_settings import THOROUGH
 
 
 def make_subject(
-    request: ParityRequest, reference: Reference, batches: Sequence[ToyBatch], *, is_main: bool
+    request: ParityRequest,
+    reference: Reference,
+    batches: Sequence[ToyBatch],
+    *,
+    is_main: bool,
+    is_kernel_alone: bool = False,
 ) -> Subject:
     """A head that is about to be run on ``batches``, by what its patches say.
 
     Args:
         is_main: whether all patches are its own, and not those of its class alone.
+        is_kernel_alone: whether another implementation runs all that this one does, but for kernels.
     """
     path = sys.modules[request.upstream].__file__ or ""
     names = find_patched_names(request, path)
@@ -43,6 +49,7 @@ def make_subject(
         make=reference.make,
         targets=targets,
         is_main=is_main,
+        is_kernel_alone=is_kernel_alone,
         is_thorough=request.level == THOROUGH,
         read=find_read_names(own_names, targets, path),
         own_names=own_names,

@@ -22,7 +22,7 @@ _INPUTS = {"vision": ("pixel_values", "pixel_values_videos"), "audio": ("input_f
 
 
 def _find_reason(subject: Subject) -> str:
-    if subject.is_thorough and not subject.read:
+    if subject.is_kernel_alone or (subject.is_thorough and not subject.read):
         return ""
     fields = dict.fromkeys(_field(change) for changes in _list(subject) for change in changes)
     names = list(fields)

@@ -17,6 +17,7 @@ class Subject:
         batches: those of a training step that it is run on.
         names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
         has_kernels: whether slots are bound to other code than upstream's.
+        is_kernel_alone: whether another implementation, which has eager functions in place of kernels, runs all else.
         make: gives the batches that upstream's model runs of those that a built-in builder wants.
         targets: of its patches: of all where it is the main head, and of those in its own class elsewhere.
         is_main: whether it is the head that all that is in the module runs in, as far as one head does.
@@ -42,6 +43,7 @@ class Subject:
     read_in_head: frozenset[str]
     keeps_values: bool
     numbers: frozenset[int]
+    is_kernel_alone: bool = False
 
 
 @dataclass(frozen=True)

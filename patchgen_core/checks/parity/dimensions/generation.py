@@ -34,6 +34,8 @@ _PIECES = (3, 1)
 def _find_reason(subject: Subject) -> str:
     if not subject.is_main and not subject.toy.model.can_generate():  # what it holds runs in the main head
         return ""
+    if subject.is_kernel_alone:
+        return ""
     names = _names_read(subject)
     return f"the patches name {quote_some(names, _MOST_NAMED)}" if names else "models write one token at a time"
 

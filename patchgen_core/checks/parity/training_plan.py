@@ -1,0 +1,51 @@
+"""Which batches of a training step a head is run on, and in which dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS
+from patchgen_core.ops.kernel_spec import EAGER
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def plan_training(
+    request: ParityRequest,
+    batches: Sequence[ToyBatch],
+    is_main: bool,
+    has_new_code: bool,
+    is_short: Callable[[], bool],
+) -> Iterator[tuple[str, ToyBatch]]:
+    """What to run a head on, the first dtype first.
+
+    Args:
+        is_main: whether it is the head that all that is in the module runs in, as far as one head does.
+        has_new_code: whether it has patched code that no head before has. One that has not is run on its shortest
+            batch, with upstream's lines on the most general one too, in the first dtype.
+        is_short: whether kernels alone are looked at, whose code is the same on most batches, or they take long; asked
+            before each batch, as the first one shows the latter.
+    """
+    names, implementation = {batch.name for batch in batches}, request.implementation
+    labelled = [batch for batch in batches if "labels" in batch.inputs]
+    shortest = min(labelled or batches, key=lambda batch: batch.size, default=None)
+    general = batches[0] if batches and implementation in (EAGER, PATCHED) else None
+    for number, dtype in enumerate(request.dtypes):
+        for batch in batches:
+            if is_short() or (number and implementation == THROUGH_SLOTS):
+                is_seen = batch.seen_in in names and implementation != PATCHED
+                is_needed = batch is shortest if number else batch.covered_by not in names and not is_seen
+                is_wanted = is_needed if is_main else has_new_code and batch is shortest and not number
+            else:
+                is_wanted = is_main or has_new_code or (not number and (batch is shortest or batch is general))
+            if is_wanted:
+                yield dtype, batch
+
+
+def list_classes(model: PreTrainedModel) -> set[str]:
+    """The names of the classes of a model's modules, and of the bases of these."""
+    return {base.__name__ for part in model.modules() for base in type(part).__mro__}
