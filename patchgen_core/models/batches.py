@@ -64,8 +64,15 @@ class ToyBatch:
     @property
     def is_large(self) -> bool:
         """Whether it takes long: models are built for it alone, or it has very many tokens."""
-        ids = self.inputs.get("input_ids")
-        return bool(self.changes) or (isinstance(ids, torch.Tensor) and ids.numel() > _MANY)
+        return bool(self.changes) or ("input_ids" in self.inputs and self.tokens > _MANY)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens of text it has; as many as elements where it has none."""
+        ids, embeddings = self.inputs.get("input_ids"), self.inputs.get("inputs_embeds")
+        if isinstance(ids, torch.Tensor):
+            return ids.numel()
+        return embeddings[..., 0].numel() if isinstance(embeddings, torch.Tensor) else self.size
 
     def in_mode(self, mode: Mode) -> ToyBatch:
         """The same inputs, run in a mode, whose name is told beside that of the batch."""

@@ -46,7 +46,7 @@ def training_batches(toy: ToyModel) -> Iterator[WantedBatches]:
         ids = random_ids(toy, 1, _SHORT, seed=4)
         inputs = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
         inputs.pop("output_router_logits", None)  # as the configuration has it
-        yield WantedBatches("kept", (lambda: inputs,))
+        yield WantedBatches("kept", (lambda: inputs,), seen_in="embedded")
 
 
 def _trainer(toy: ToyModel, axes: int) -> Mapping[str, Any]:

@@ -34,7 +34,7 @@ from patchgen_core.checks.parity.registered_models import is_registered
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
-from patchgen_core.checks.parity.training_plan import list_classes, plan_training
+from patchgen_core.checks.parity.training_plan import find_shortest, list_classes, plan_training
 from patchgen_core.checks.parity_codes import NOT_PATCHED
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem
@@ -332,7 +332,7 @@ class ModelComparison:
         eager = reference.run(batch, getattr(torch, dtype))
         own = self._own_batch(model, batch)
         with phase("patched models"), self.patched.isolated():
-            in_full = not self.recorder.is_interpreted or batch is reference.batches.batches[0]
+            in_full = not self.recorder.is_interpreted or batch is find_shortest(reference.batches.batches)
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
             self.rank_runs[batch.name] = (patched, eager)

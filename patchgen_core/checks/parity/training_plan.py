@@ -25,15 +25,16 @@ def plan_training(
 
     Args:
         is_main: whether it is the head that all that is in the module runs in, as far as one head does.
-        has_new_code: whether it has patched code that no head before has. One that has not is run on its shortest
+        has_new_code: whether it has patched code that no head before has. One that has not is run on its smallest
             batch, with upstream's lines on the most general one too, in the first dtype.
         is_short: whether kernels alone are looked at, whose code is the same on most batches, or they take long; asked
-            before each batch, as the first one shows the latter.
+            before each batch, as the first one shows the latter, which for kernels is the shortest one.
     """
     names, implementation = {batch.name for batch in batches}, request.implementation
-    labelled = [batch for batch in batches if "labels" in batch.inputs]
-    shortest = min(labelled or batches, key=lambda batch: batch.size, default=None)
+    smallest, shortest = find_smallest(batches), find_shortest(batches)
     general = batches[0] if batches and implementation in (EAGER, PATCHED) else None
+    if implementation not in (EAGER, PATCHED, THROUGH_SLOTS):
+        batches = sorted(batches, key=lambda batch: batch is not shortest)
     for number, dtype in enumerate(request.dtypes):
         for batch in batches:
             if is_short() or (number and implementation == THROUGH_SLOTS):
@@ -41,9 +42,21 @@ def plan_training(
                 is_needed = batch is shortest if number else batch.covered_by not in names and not is_seen
                 is_wanted = is_needed if is_main else has_new_code and batch is shortest and not number
             else:
-                is_wanted = is_main or has_new_code or (not number and (batch is shortest or batch is general))
+                is_wanted = is_main or has_new_code or (not number and (batch is smallest or batch is general))
             if is_wanted:
                 yield dtype, batch
+
+
+def find_smallest(batches: Sequence[ToyBatch]) -> ToyBatch | None:
+    """The batch of the smallest inputs, one with labels where there is one."""
+    labelled = [batch for batch in batches if "labels" in batch.inputs]
+    return min(labelled or batches, key=lambda batch: batch.size, default=None)
+
+
+def find_shortest(batches: Sequence[ToyBatch]) -> ToyBatch | None:
+    """The batch of the fewest tokens, which tell how long kernels take; one with labels where there is one."""
+    labelled = [batch for batch in batches if "labels" in batch.inputs]
+    return min(labelled or batches, key=lambda batch: (batch.tokens, batch.size), default=None)
 
 
 def list_classes(model: PreTrainedModel) -> set[str]:
