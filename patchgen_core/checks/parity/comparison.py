@@ -17,6 +17,7 @@ from patchgen_core.checks.model_process.answering import (
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.parity.model_comparison import ModelComparison
 from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.slot_users import find_users
 from patchgen_core.checks.parity.unreached_patches import (
     find_uncalled_slots,
     find_unreached_patches,
@@ -63,10 +64,12 @@ def check_parity(
     """Compare the heads of a generated module with upstream's, for one implementation of its slots.
 
     Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
-    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no
-    other one covers in the first dtype and the shortest in the others, other heads that have patches of their own run
-    that one, and logits that a fused loss leaves out are compared for the first batch. Eager functions through the
-    slots run the shortest alone in other dtypes than the first. A head that differs runs no more.
+    backward in every dtype. Other heads that hold no patched code of their own run the smallest batch and the most
+    general one, in the first dtype. Where kernels are interpreted, which is slow, or eager functions run through the
+    slots all but the kernels, the main head runs all batches that no other one covers in the first dtype and the
+    shortest in the others, other heads that have patched code of their own run that one, and logits that an
+    interpreted fused loss leaves out are compared for it. Eager functions through the slots run the shortest alone in
+    other dtypes than the first. A head that differs runs no more.
 
     The result has a problem for every head that computes something else and for every patch that no batch reaches; a
     warning for a head that is made without the patches; in ``figures``, the errors of every head, batch and dtype.
@@ -97,6 +100,7 @@ def _check(
             return make_result(skipped=f"{implementation} {bound.refusal}")
         if implementation not in (EAGER, PATCHED) and not bound.calls and not bound.names:
             return make_result(skipped=f"nothing in {generated.__name__} is bound to {implementation}")
+        comparison.kernel_users = find_users(request, bound.calls)
         compared = [head for head in heads if head.name not in comparison.skipped]
         for head in compared:
             with name_head_in_errors(head.name):

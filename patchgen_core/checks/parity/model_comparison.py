@@ -32,6 +32,7 @@ from patchgen_core.checks.parity.raised_errors import Rerun, explain_exception, 
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
 from patchgen_core.checks.parity.registered_models import is_registered
 from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.slot_users import choose_for_kernels
 from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.parity.training_plan import find_shortest, list_classes, plan_training
@@ -70,7 +71,7 @@ class ModelComparison:
     head's runs as on a rank, by batch; ``refused`` tells of changes of the configuration that upstream's models or the
     patched ones do not take, ``lacking`` of a package that some head needs and this machine has not; ``classes`` are
     those of all heads' modules so far; ``is_kernel_alone`` tells whether another implementation runs all that this one
-    does, but for kernels.
+    does, but for kernels, and ``kernel_users`` are the classes and functions that use these.
     """
 
     request: ParityRequest
@@ -92,6 +93,7 @@ class ModelComparison:
     lacking: str = ""
     classes: set[str] = field(default_factory=set)
     is_kernel_alone: bool = False
+    kernel_users: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.patched = PatchedModels(
@@ -138,7 +140,8 @@ class ModelComparison:
         has_new_code = bool(patched & classes - self.classes) or request.level == THOROUGH
         self.classes |= classes
         batches = self._wanted_batches(head, reference)
-        plan = plan_training(request, batches, is_main, has_new_code, self._is_short)
+        own = choose_for_kernels(reference.toy, batches, self.kernel_users) if self.is_kernel_alone else batches
+        plan = plan_training(request, own, is_main, has_new_code, self._is_short)
         is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
         if is_main or (is_patched and not is_contained):
             plan = chain(plan, self._vary(head, reference, batches, is_main))

@@ -46,8 +46,13 @@ def has_media(batch: ToyBatch) -> bool:
 
 def _tower_targets(subject: Subject) -> frozenset[str]:
     """The targets in classes of modules that stand in towers alone."""
-    towers, others = _classes(subject.toy, in_towers=True), _classes(subject.toy, in_towers=False)
-    return frozenset(target for target in subject.targets if target.partition(".")[0] in towers - others)
+    towers = find_tower_classes(subject.toy) - _classes(subject.toy, in_towers=False)
+    return frozenset(target for target in subject.targets if target.partition(".")[0] in towers)
+
+
+def find_tower_classes(toy: ToyModel) -> set[str]:
+    """The classes of modules in towers."""
+    return _classes(toy, in_towers=True)
 
 
 def _classes(toy: ToyModel, *, in_towers: bool) -> set[str]:
