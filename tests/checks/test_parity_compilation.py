@@ -37,7 +37,7 @@ def test_a_patch_that_stays_one_graph_is_green(work: Workspace) -> None:
     assert "LlamaForCausalLM: compilation is varied, because the patches are about 'max'" in result.notes
 
 
-def test_what_upstream_breaks_a_patch_may_break(work: Workspace) -> None:
+def test_experts_in_a_loop_which_upstream_has_as_well_are_not_traced(work: Workspace) -> None:
     preamble = PREAMBLE.replace("Llama", "Qwen3Moe").replace("llama", "qwen3_moe")
     experts = """
 @config.override_method("Qwen3MoeExperts.forward")
@@ -52,4 +52,4 @@ def experts_forward(self, hidden_states, top_k_index, top_k_weights):
 """
     result = compare(work, experts, preamble=preamble)
     assert result.errors == ()
-    assert any("batch 'packed, compiled', cannot be compared with" in note for note in result.notes)
+    assert not any("compil" in text for text in (*result.notes, *result.figures))
