@@ -45,7 +45,7 @@ from patchgen_core.models.config_changes import change_config
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
-from patchgen_core.models.model_setup import PATCHED, ModelSetup
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference, References
@@ -141,7 +141,9 @@ class ModelComparison:
         self.classes |= classes
         batches = self._wanted_batches(head, reference)
         own = choose_for_kernels(reference.toy, batches, self.kernel_users) if self.is_kernel_alone else batches
-        plan = plan_training(request, own, is_main, has_new_code, self._is_short)
+        plan = plan_training(
+            request, own, is_main, has_new_code, lambda: self.is_kernel_alone or self.recorder.is_interpreted
+        )
         is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
         if is_main or (is_patched and not is_contained):
             plan = chain(plan, self._vary(head, reference, batches, is_main))
@@ -150,14 +152,11 @@ class ModelComparison:
             if batch.changes:
                 agrees = self._agrees_changed(head, reference, dtype, batch)
             else:
-                runs = self._runs_upstream(reference, batch, dtype, is_exact=not batch.is_large)
+                runs = self._runs_upstream(reference, batch, dtype, is_exact=not self._may_be_equal(batch))
                 agrees = not runs or self._agrees(head, reference, models, dtype, batch)
             if not agrees:
                 return
         self.problems += find_unlike_ranks(head.name, self.rank_runs, request)
-
-    def _is_short(self) -> bool:
-        return self.is_kernel_alone or self.recorder.is_interpreted
 
     def _agrees_changed(self, head: Head, reference: Reference, dtype: str, batch: ToyBatch) -> bool:
         """Compare models of a changed configuration; whether they agree.
@@ -320,6 +319,10 @@ class ModelComparison:
             return False
         return True
 
+    def _may_be_equal(self, batch: ToyBatch) -> bool:
+        """Whether bits may well be those of eager, or it takes long to tell how far these are off."""
+        return batch.is_large or self.request.implementation == THROUGH_SLOTS
+
     def _limit(self, head: Head, dtype: str, batch: ToyBatch) -> Limit:
         request = self.request
         # an external patch puts a kernel there for good
@@ -339,7 +342,7 @@ class ModelComparison:
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
             self.rank_runs[batch.name] = (patched, eager)
-        if batch.is_large and limit.multiple:  # what float64 gives is asked for where it decides
+        if limit.multiple and self._may_be_equal(batch):  # what float64 gives is asked for where it decides
             if are_equal(patched, eager):
                 limit = replace(limit, multiple=0.0)
             elif not self._runs_upstream(reference, batch, dtype):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,7 @@ class PatchedModels:
     problems: list[Problem]
     not_patched: dict[type, list[str]] = field(default_factory=dict)
     started_otherwise: dict[str, None] = field(default_factory=dict)
+    _own_parts: dict[str, dict[type, type]] = field(default_factory=dict, init=False)
 
     def build(self, head: Head, reference: Reference, dtype: str, is_toy: bool = True) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it.
@@ -59,13 +60,15 @@ class PatchedModels:
         Args:
             is_toy: whether the configuration is that of the toy, for which first values are compared.
         """
-        model = self._build_patched(head, reference, dtype)
-        upstream_parts = self._find_upstream_parts(head, model)
-        for own in upstream_parts.values():
-            heads = self.not_patched.setdefault(own, [])
-            heads += [head.name] * (head.name not in heads)
-        if upstream_parts:
-            with auto_models(upstream_parts):
+        parts = self._own_parts.setdefault(head.name, {})
+        with auto_models(parts) if parts else nullcontext():
+            model = self._build_patched(head, reference, dtype)
+        if upstream_parts := self._find_upstream_parts(head, model):
+            for own in upstream_parts.values():
+                heads = self.not_patched.setdefault(own, [])
+                heads += [head.name] * (head.name not in heads)
+            parts.update(upstream_parts)
+            with auto_models(parts):
                 model = self._build_patched(head, reference, dtype)
         if is_toy:
             self._check_start(head, model, reference)

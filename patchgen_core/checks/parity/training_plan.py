@@ -9,6 +9,7 @@ from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS
 from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import THOROUGH
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -21,7 +22,7 @@ def plan_training(
     has_new_code: bool,
     is_short: Callable[[], bool],
 ) -> Iterator[tuple[str, ToyBatch]]:
-    """What to run a head on, the first dtype first.
+    """What to run a head on, the first dtype first; in the others no batch that another one covers.
 
     Args:
         is_main: whether it is the head that all that is in the module runs in, as far as one head does.
@@ -42,7 +43,9 @@ def plan_training(
                 is_needed = batch is shortest if number else batch.covered_by not in names and not is_seen
                 is_wanted = is_needed if is_main else has_new_code and batch is shortest and not number
             else:
-                is_wanted = is_main or has_new_code or (not number and (batch is smallest or batch is general))
+                is_repeated = number and batch.covered_by in names and request.level != THOROUGH
+                is_wanted = (is_main or has_new_code) and not is_repeated
+                is_wanted = is_wanted or (not number and (batch is smallest or batch is general))
             if is_wanted:
                 yield dtype, batch
 
