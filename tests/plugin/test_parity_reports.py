@@ -47,7 +47,7 @@ config.allow("PG302", "never so long", "LlamaMLP.forward")
 
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):
-    if x.shape[1] > 1000:
+    if x.shape[1] > 5000:
         return self.down_proj(x)
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 """
@@ -67,7 +67,7 @@ class Runs:
         for name, text in CONFIGS.items():
             write(work, text, name)
         config = work.models / path_of("rare")
-        config.write_text(config.read_text(encoding="utf-8").replace("> 1000", "> 2000"), encoding="utf-8")
+        config.write_text(config.read_text(encoding="utf-8").replace("> 5000", "> 6000"), encoding="utf-8")
         self.first = session(work, "--patchgen-report=out/gate.json")
         assert fix(work.check()).exit_code == 0
         chosen = "broken or rare or eager"
