@@ -45,6 +45,14 @@ class Tail:
         return x - 1
 
 
+class Body:
+    def forward(self, x):
+        residual = x
+        x = self.norm(x)
+        x = self.inner(x)
+        return x + residual
+
+
 def rotate(x):
     return -x
 """
@@ -132,6 +140,14 @@ def test_an_edit_of_what_a_patch_makes_changes_the_patch(work: Workspace, edit: 
     assert _is_clean(work)
 
 
+def test_an_edit_of_upstreams_own_says_only_what_it_changes(work: Workspace, edit: Edit) -> None:
+    edit("        x = self.inner(x)\n", "        x = self.inner(x)\n        x = x * 2  # louder\n")
+    assert _absorb(work).changes == ("Body.forward: edited",)
+    declared = '@config.edit_method("Body.forward", at="x = self.inner(...)")\ndef body_forward(x):\n'
+    assert _config(work).endswith(f"{CONFIG_TEXT}\n\n{declared}    ...\n    x = x * 2  # louder\n")
+    assert _is_clean(work)
+
+
 def test_lines_that_the_config_has_in_another_layout_become_the_edited_ones(work: Workspace, edit: Edit) -> None:
     edit("        y = double(x)  # spaces", "        y = double(x + 1)  # spaces")
     assert _absorb(work).changes == ("Norm.forward: edited",)
@@ -170,6 +186,8 @@ def test_an_edit_of_upstreams_own_becomes_a_patch(work: Workspace, edit: Edit) -
         ("    return x + x\n", "    return 2 * x\n", "double: edited"),
         ("    @property\n    def width", "    def width", "Norm.width: overridden"),
         ("        return self.size\n", "        return 2 * self.size\n", "Norm.width: overridden"),
+        ("        x = self.norm(x)\n", "        x = self.norm(x) + 1\n", "Body.forward: edited"),
+        ("        return x + residual\n", "        x = x + 3\n        return x + residual\n", "Body.forward: edited"),
     ],
     ids=lambda value: value.partition(": ")[2] if ": " in value else "",
 )

@@ -43,6 +43,12 @@ def rotate(q, k):
     q = q * 2
     k = k * 2
     return q, k
+
+
+def turn(q, k):
+    q = q * 4
+    k = k + 2
+    return q, k
 '''
 BODY = """        residual = x
         x = self.norm(x)
@@ -185,6 +191,12 @@ def test_what_edits_cannot_say_stays_and_is_told(work: Workspace, replacement: s
 def test_new_code_stays_a_replacement(work: Workspace) -> None:
     result = _slimmed(work, "def fast(self, x, mask=None, **kwargs):\n    return kernel(x, self.weight, mask)\n")
     assert (result.patches, result.left) == ((), ())
+
+
+def test_a_replacement_may_have_the_name_of_its_target(work: Workspace) -> None:
+    head = '@config.replace_function("turn")\n'
+    result = _slimmed(work, "def turn(q, k):\n    q = q * 4\n    k = k + 2\n    return q + 1, k\n", head)
+    assert [patch.target for patch in result.patches] == ["turn"]
 
 
 def test_decorators_that_a_replacement_takes_away_keep_it(work: Workspace) -> None:

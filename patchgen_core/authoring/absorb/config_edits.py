@@ -12,12 +12,15 @@ from patchgen_core.authoring.absorb.carried_lines import carry_edit
 from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, DefinitionText, StatementChange
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
+from patchgen_core.authoring.slim.edit_texts import edit_blocks
+from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.source import SourceCache
+from patchgen_core.syntax.nodes import FUNCTIONS, methods
+from patchgen_core.syntax.source import SourceCache, parse_source
 
 _REPLACING = ("class_replacement", "function_replacement", "method_override")
 """The kinds of patches whose replacement is the text that stands in the generated module."""
@@ -72,6 +75,9 @@ class ConfigEditor:
         assert change.new is not None
         if change.new.count > 1 or (change.old is not None and change.old.count > 1):
             raise NotAbsorbed("several definitions have its name")
+        edit = self._edit_upstream(change, change.new)
+        if edit is not None:
+            return edit
         if "." in change.name:
             return self._override(change, change.new)
         if change.kind == "added":
@@ -123,20 +129,46 @@ class ConfigEditor:
 
     # --- what it declares then -------------------------------------------------------------------------
 
+    def _edit_upstream(self, change: DefinitionChange, new: DefinitionText) -> ConfigEdit | None:
+        """Edits of upstream's function, where they are shorter than all of its new text."""
+        if change.old is None or change.old.decorators != new.decorators or not isinstance(new.node, FUNCTIONS):
+            return None
+        name, _, method = change.name.partition(".")
+        nodes = self.plan.index.definitions.get(name, [])
+        functions = methods(nodes[0], method) if len(nodes) == 1 and method else nodes
+        if len(functions) != 1 or not isinstance(functions[0], FUNCTIONS):
+            return None
+        source = parse_source(self.loaded.path, f"{new.text}\n")
+        try:
+            edits = find_edits(self.plan.source, functions[0], source)
+        except NoEdits:
+            return None
+        own = self._free_name(change.name)
+        bound = bound_names(functions[0], source)
+        block = "\n\n".join(edit_blocks(edits, self.loaded.name, change.name, own, (), bound))
+        if block.count("\n") > new.text.count("\n"):
+            return None
+        self._names.add(own)
+        return ConfigEdit(change, "edited", block=block, code=new.text)
+
     def _override(self, change: DefinitionChange, new: DefinitionText) -> ConfigEdit:
-        cls, method = change.name.split(".")
         options = ", add=True" if change.kind == "added" else ""
         has_same = change.old is not None and change.old.decorators == new.decorators
-        text = self._renamed(new, f"{_snake(cls)}_{method.strip('_')}", with_decorators=not has_same)
+        text = self._renamed(new, change.name, with_decorators=not has_same)
         options += "" if has_same or not (change.old and change.old.decorators) else ", keep_decorators=False"
         word = "added" if change.kind == "added" else "overridden"
         return self._declare(change, word, f"override_method({_quoted(change.name)}{options})", text)
 
-    def _renamed(self, new: DefinitionText, name: str, with_decorators: bool = True) -> str:
+    def _free_name(self, target: str) -> str:
+        """A name for what changes a target, which the config's file does not have."""
+        name = "_".join(part.strip("_") if number else _snake(part) for number, part in enumerate(target.split(".")))
+        while name in self._names:
+            name = f"patched_{name}"
+        return name
+
+    def _renamed(self, new: DefinitionText, target: str, with_decorators: bool = True) -> str:
         """A definition under a name that the config's file does not have."""
-        own = name
-        while own in self._names:
-            own = f"patched_{own}"
+        own = self._free_name(target) if isinstance(new.node, FUNCTIONS) or target in self._names else target
         self._names.add(own)
         text = HEAD.sub(lambda head: f"{head[1]}{head[2]}{own}", new.text)
         return "\n".join((*(new.decorators if with_decorators else ()), text))

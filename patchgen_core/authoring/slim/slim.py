@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -199,8 +198,8 @@ class _Slimmer:
 
     def _is_used(self, path: Path, name: str) -> bool:
         """Whether a file or others have another use for the name of a replacement."""
-        count = len(re.findall(rf"\b{re.escape(name)}\b", self.sources.get(path).text))
-        return count > 1 or Importers(self.project, path).may_use(name)
+        names = (node.id for node in ast.walk(self.sources.get(path).tree) if isinstance(node, ast.Name))
+        return name in names or Importers(self.project, path).may_use(name)
 
     # --- what is written ---------------------------------------------------------------------------
 
