@@ -102,8 +102,8 @@ def _without_addition(statement: str) -> Iterator[tuple[str, set[str], str]]:
 
 
 def shadowing_mutants(config: Config) -> Iterator[RuleMutant]:
-    """An addition of each kind takes every name that upstream imports, and every builtin that it uses."""
-    used = loaded(config.upstream) & loaded(config.generated)
+    """An addition of each kind takes every name that upstream imports, and every builtin that upstream uses."""
+    used = loaded(config.upstream) & loaded(_without_patches(config))
     imported = {
         alias.asname or alias.name.split(".")[0]
         for node in ast.parse(config.upstream).body
@@ -120,3 +120,21 @@ def shadowing_mutants(config: Config) -> Iterator[RuleMutant]:
         ):
             text = config.with_changes(more=more)
             yield RuleMutant(f"{what} hides {kind}", name, text, "PG207", (Expected("", (f"'{name}'",)),))
+
+
+def _without_patches(config: Config) -> str:
+    """The generated module without what is patched: there a name may be meant to be another than upstream's."""
+    if config.is_alone:
+        return config.generated
+    patched = {piece.target for piece in config.pieces}
+    tree = ast.parse(config.generated)
+    tree.body = [node for node in tree.body if not _is_one_of(node, "", patched)]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            kept = [inner for inner in node.body if not _is_one_of(inner, f"{node.name}.", patched)]
+            node.body = kept or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_one_of(node: ast.stmt, prefix: str, targets: set[str]) -> bool:
+    return isinstance(node, DEFINITIONS) and prefix + node.name in targets
