@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,3 +37,14 @@ class Selection:
         if not configs:
             raise no_configs(self.project)
         return configs
+
+
+def select_configs(
+    project: Project, names: Iterable[str], variable: str | None = None, output: Path | None = None
+) -> Selection:
+    """The configs of some dotted modules or paths, each once; all of the project's where none is named.
+
+    Raises:
+        PatchgenError: there is no such config.
+    """
+    return Selection(project, tuple(dict.fromkeys(map(project.config_path, names))) or None, variable, output)

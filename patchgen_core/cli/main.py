@@ -204,11 +204,10 @@ def _run(options: argparse.Namespace, default_project: Project | None) -> int:
 
 
 def _select(options: argparse.Namespace, project: Project) -> Selection:
-    from patchgen_core.build.selection import Selection
+    from patchgen_core.build.selection import select_configs
 
-    configs = tuple(dict.fromkeys(map(project.config_path, options.patch_module))) or None
     output = Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
-    return Selection(project, configs, options.config_name, output)
+    return select_configs(project, options.patch_module, options.config_name, output)
 
 
 def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:

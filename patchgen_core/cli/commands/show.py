@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Outcome
-from patchgen_core.build.selection import Selection
+from patchgen_core.build.selection import select_configs
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, Problem, did_you_mean, quote_some
 from patchgen_core.project.project import Project
@@ -49,8 +49,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     project = project or load_project()
-    configs = tuple(dict.fromkeys(map(project.config_path, options.patch_module))) or None
-    outcomes = make_artifacts(Selection(project, configs))
+    outcomes = make_artifacts(select_configs(project, options.patch_module))
     views = [view for outcome in outcomes for view in _views(options.target, outcome, project)]
     if not views:
         raise _unknown(options.target, outcomes, project)

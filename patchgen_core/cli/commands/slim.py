@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.authoring.slim.slim import Slimmed, slim
-from patchgen_core.build.selection import Selection
+from patchgen_core.build.selection import select_configs
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
@@ -40,8 +40,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     project = project or load_project()
-    configs = tuple(dict.fromkeys(map(project.config_path, options.patch_module))) or None
-    results = slim(Selection(project, configs, options.config_name), options.check)
+    results = slim(select_configs(project, options.patch_module, options.config_name), options.check)
     code = int(options.check and any(result.patches for result in results))
     if options.json:
         print_json(_slimmed_data(results, code))
