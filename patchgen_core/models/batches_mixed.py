@@ -25,6 +25,7 @@ def mixed_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     - *pictures in a row*: two of them, above a row without;
     - *features of pictures*: what the tower gives, in place of what it takes (``mm_encoder_outputs``);
     - *videos first*: two of unlike length, size and rate, and a picture behind them;
+    - *videos alone*: the same without a picture;
     - *sounds in a row*: two of unlike length, above a row without;
     - *sound in video*: a video with the sound that belongs to it.
     """
@@ -39,6 +40,8 @@ def mixed_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     if video is not None and has_tower and {"video_grid_thw", "image_grid_thw"} <= toy.takes and picture is not None:
         forms = (partial(_videos_first, toy, video, picture, stretched) for stretched in (True, False))
         yield _wanted("videos first", forms, "pixel_values", "pixel_values_videos")
+        forms = (partial(_videos_first, toy, video, None, stretched) for stretched in (True, False))
+        yield _wanted("videos alone", forms, "pixel_values_videos")
     if sound is not None and "input_features" in toy.takes:
         sounds = [inputs for count, inputs in sound_inputs(toy) if count > 1]
         yield _wanted(
@@ -68,22 +71,24 @@ def _features(toy: ToyModel, medium: Medium, pictures: Pictures) -> Mapping[str,
     return {**inputs, "mm_encoder_outputs": {"image": features}}
 
 
-def _videos_first(toy: ToyModel, video: Medium, picture: Medium, is_stretched: bool) -> Mapping[str, Any]:
-    """One stretch of placeholders for a video, or one for each frame."""
+def _videos_first(toy: ToyModel, video: Medium, picture: Medium | None, is_stretched: bool) -> Mapping[str, Any]:
+    """One stretch of placeholders for a video, or one for each frame; behind them a picture, if one is given."""
     vision = vision_of(toy)
     values, grids = next(patches(vision, _VIDEO_SIZES))
     rates = {"second_per_grid_ts": torch.tensor(_RATES), "video_second_per_grid": torch.tensor(_RATES)}
     merges = {"video_merge_sizes": torch.tensor([vision.merge] * len(_RATES))}
     more = {name: value for name, value in (rates | merges).items() if name in toy.takes}
     videos = {"pixel_values_videos": values, "video_grid_thw": grids, **more}
-    still, grid = next(patches(vision, [[1, 2, 1]]))
-    pictures = {"pixel_values": still, "image_grid_thw": grid}
-    if "image_merge_sizes" in toy.takes:
-        pictures["image_merge_sizes"] = torch.tensor([vision.merge])
     row = []
     for (frames, _, _), count in zip(_VIDEO_SIZES, feature_counts(toy, _VIDEOS, videos, len(_VIDEO_SIZES))):
         stretches = frames if is_stretched else 1
         row += [Piece(video, count // stretches)] * stretches
+    if picture is None:
+        return with_media(toy, [row], videos)
+    still, grid = next(patches(vision, [[1, 2, 1]]))
+    pictures = {"pixel_values": still, "image_grid_thw": grid}
+    if "image_merge_sizes" in toy.takes:
+        pictures["image_merge_sizes"] = torch.tensor([vision.merge])
     row.append(Piece(picture, sum(feature_counts(toy, _PICTURES, pictures, 1))))
     return with_media(toy, [row], {**videos, **pictures})
 

@@ -61,6 +61,14 @@ class ExecutionRecorder:
             finally:
                 sys.settrace(before)
 
+    def for_one_run(self) -> ExecutionRecorder:
+        """A recorder of the same code that knows what was made so far, and of nothing that ran."""
+        other = ExecutionRecorder({})
+        other._spans, other._files = self._spans, self._files
+        made = {target: not own.functions - {"__init__"} for target, own in self.executions.items()}
+        other.executions = {target: own if made[target] else Execution() for target, own in self.executions.items()}
+        return other
+
     def begin_model(self) -> None:
         """Forget in which modules patches ran: paths are those of one model, and another one comes."""
         for execution in self.executions.values():

@@ -136,7 +136,7 @@ def run_model(
     return run
 
 
-def run_until_error(model: PreTrainedModel, batch: ToyBatch, like: Run) -> Run:
+def run_until_error(model: PreTrainedModel, batch: ToyBatch, like: Run, recorder: ExecutionRecorder) -> Run:
     """What the modules of a model give of a batch until it raises. Where that is on the way back, a warning tells of
     the call whose backward function does."""
     run = Run(kinds=like.kinds)
@@ -147,7 +147,7 @@ def run_until_error(model: PreTrainedModel, batch: ToyBatch, like: Run) -> Run:
         suppress(Exception),
         torch.autograd.set_detect_anomaly(True, check_nan=False),
         batch.mode.around(model),
-        _recorded(model, run, batch, None, layers=True),
+        _recorded(model, run, batch, recorder, layers=True),
     ):
         _compute(model, run, batch, inputs, like)
     model.zero_grad(set_to_none=True)

@@ -67,7 +67,8 @@ def _generating(tokens: torch.Tensor, name: str, **options: Any) -> Mode:
 def in_pieces(lengths: Sequence[int], name: str) -> Mode:
     """``forward`` is given a text in pieces, and the cache that it gave for those before; outputs are those of each.
 
-    Before the last of more than two pieces, rows change places, as beams do.
+    What is seen or heard is given with the first piece. Before the last of more than two, rows change places, as beams
+    do.
 
     Args:
         lengths: of the pieces after the first one, which has what comes before them.
@@ -80,7 +81,10 @@ def in_pieces(lengths: Sequence[int], name: str) -> Mode:
         for number, length in enumerate((inputs["input_ids"].shape[1] - sum(lengths), *lengths), 1):
             if number > 2 and number > len(lengths):
                 inputs = _turn_rows(inputs, cache)
-            piece = {key: _cut(key, value, begin, begin + length) for key, value in inputs.items()}
+            if number == 2:
+                inputs = _without_media(inputs)
+            shape = inputs["input_ids"].shape
+            piece = {key: _cut(key, value, shape, begin, begin + length) for key, value in inputs.items()}
             output = model(**piece, past_key_values=cache, use_cache=True)
             cache, begin = output.past_key_values, begin + length
             tensors = {key: value for key, value in output.items() if isinstance(value, torch.Tensor)}
@@ -88,6 +92,16 @@ def in_pieces(lengths: Sequence[int], name: str) -> Mode:
         return values
 
     return Mode(name, _writing, call, has_gradients=False)
+
+
+def _without_media(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that have something for each token, and those that are no tensors."""
+    shape = inputs["input_ids"].shape
+    return {
+        name: value
+        for name, value in inputs.items()
+        if not isinstance(value, torch.Tensor) or _has_tokens(name, value, shape)
+    }
 
 
 def _turn_rows(inputs: Mapping[str, Any], cache: Any) -> dict[str, Any]:
@@ -102,9 +116,14 @@ def _turned(value: Any, rows: torch.Tensor) -> Any:
     return value[rows] if is_by_rows else value
 
 
-def _cut(name: str, value: Any, begin: int, end: int) -> Any:
+def _has_tokens(name: str, value: torch.Tensor, shape: torch.Size) -> bool:
+    """Whether an input has something for each token of ids of a shape."""
+    return value.shape[:2] == shape or (name == "position_ids" and value.shape[-1:] == shape[1:])
+
+
+def _cut(name: str, value: Any, shape: torch.Size, begin: int, end: int) -> Any:
     """What belongs to a piece of a text; a mask is for all that is in the cache as well."""
-    if not isinstance(value, torch.Tensor) or value.dim() < 2:
+    if not isinstance(value, torch.Tensor) or not _has_tokens(name, value, shape):
         return value
     if name == "position_ids":
         return value[..., begin:end]

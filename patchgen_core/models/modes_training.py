@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 RUNS = "runs of "
 """Begins the name of a value that says how often a module's layers ran, recomputing included."""
+CALLS = "calls of "
+"""Begins the name of a value that says how often a layer was called with its hooks."""
 _SCALE = 1024.0
 _COUNTS = (torch.tensor(5), 7)
 _PADDING_LABEL = 1
@@ -46,6 +48,10 @@ def _checkpointing(model: PreTrainedModel, is_reentrant: bool) -> Iterator[Measu
             changes.set(module, "_gradient_checkpointing_func", None)
         _enable(model, {"use_reentrant": is_reentrant})
         for path, module in find_checkpointed(model).items():
+            if path.rpartition(".")[2].isdigit():  # one of several layers, at which trainers hang their hooks
+                runs[f"{CALLS}{path}"] = torch.zeros(())
+                note = partial(_note_call, runs[f"{CALLS}{path}"])
+                changes.callback(module.register_forward_pre_hook(note).remove)
             runs[f"{RUNS}{path}"] = torch.zeros(())
             checkpoint = partial(_count, runs[f"{RUNS}{path}"], module._gradient_checkpointing_func)
             module._gradient_checkpointing_func = checkpoint
@@ -62,6 +68,10 @@ def _enable(model: Any, options: Mapping[str, bool]) -> None:
         model.activation_checkpointing_enable(options)
     else:
         model.gradient_checkpointing_enable(options)
+
+
+def _note_call(calls: torch.Tensor, *_: Any) -> None:
+    calls.add_(1)
 
 
 def _count(

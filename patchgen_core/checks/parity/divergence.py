@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import GRADIENT, Run
-from patchgen_core.models.modes_training import RUNS
+from patchgen_core.models.modes_training import CALLS, RUNS
 from patchgen_core.models.run_comparison import ComparedRuns, Difference, path_of
 
 _FAR = 1000
+_NOTHING = Execution()
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,9 @@ def _backward(runs: ComparedRuns, wrong: Sequence[str]) -> Divergence:
     counted = next((name.removeprefix(RUNS) for name in wrong if name.startswith(RUNS)), None)
     if counted is not None:
         return Divergence((counted,), is_backward=True)
+    uncalled = next((name.removeprefix(CALLS) for name in wrong if name.startswith(CALLS)), None)
+    if uncalled is not None:  # by what holds the list of layers
+        return Divergence((uncalled.rpartition(".")[0].rpartition(".")[0],), is_backward=True)
     for number, difference in enumerate(walk):
         name = difference.name
         if not difference.is_right:
@@ -152,7 +156,7 @@ def find_suspects(
     """
     ranked = []
     for patch in patches:
-        ran = executions[patch.target]
+        ran = executions.get(patch.target, _NOTHING)
         steps, _ = _nearest(divergence, ran)
         if steps >= _FAR:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen_core.checks.parity.divergence import (
@@ -41,7 +41,7 @@ class Failure:
 
     ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
     layers of these runs were kept; ``measured`` is how many times the error of eager it is off, infinite where values
-    are missing or of another shape.
+    are missing or of another shape; ``executions`` say what ran of each patch that time.
     """
 
     head: str
@@ -54,6 +54,7 @@ class Failure:
     reference: Run | None
     is_again: bool = True
     measured: float = float("inf")
+    executions: Mapping[str, Execution] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -84,7 +85,10 @@ def explain_failure(
     divergence = find_divergence(runs, failure.differences)
     text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
     slot_checks = find_slot_checks(text)
-    suspects = find_suspects(divergence, request.patches, executions, slot_checks)
+    suspects = find_suspects(divergence, request.patches, failure.executions, slot_checks)
+    if suspects:  # of those that ran on any batch so far only where none did on this one
+        executions = failure.executions
+    suspects = suspects or find_suspects(divergence, request.patches, executions, slot_checks)
     first = suspects[0] if suspects else None
     place = suspected_module(divergence, executions[first.target] if first else None)
     module = _describe_module(runs, place)

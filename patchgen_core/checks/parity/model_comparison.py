@@ -233,7 +233,8 @@ class ModelComparison:
             return None
         batches, multiple = (batch, self._own_batch(model, batch)), self._limit(reference.head, dtype, batch).multiple
         with phase("explaining"), self.patched.isolated():
-            return run_again(reference, model, batches, getattr(torch, dtype), multiple)
+            recorder = self.recorder.for_one_run()
+            return run_again(reference, model, batches, getattr(torch, dtype), multiple, recorder)
 
     def _allows_other_parameters(
         self, error: PatchgenError, reference: Reference, dtype: str, batch: ToyBatch
@@ -393,8 +394,10 @@ class ModelComparison:
             eager = reference.run(batch, dtype, layers=True)
             truth = reference.run_exactly(batch, dtype, layers=True) if multiple else None
             own = self._own_batch(model, batch)
+            recorder = self.recorder.for_one_run()
             with self.patched.isolated():
-                patched = run_model(model, own, logits_alone=False, like=eager, layers=True)
+                patched = run_model(model, own, recorder, logits_alone=False, like=eager, layers=True)
             is_again = not all(difference.is_right for difference in compare_runs(patched, eager, truth, multiple))
             measured = measure_error(failure, reference, batch)
-        return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again, measured=measured)
+        failure = replace(failure, patched=patched, eager=eager, reference=truth, executions=recorder.executions)
+        return replace(failure, is_again=is_again, measured=measured)

@@ -17,7 +17,7 @@ from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import PatchgenError, Problem, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.execution import Execution
+from patchgen_core.models.execution import Execution, ExecutionRecorder
 from patchgen_core.models.model_run import run_until_error
 from patchgen_core.models.modes import Mode
 from patchgen_core.models.project_frames import describe_frames, project_frames
@@ -37,10 +37,12 @@ class Rerun:
 
     Attributes:
         runs: with upstream's run of the batch.
+        executions: what ran of each patch.
         calls: the places that ran forward what raises backward, outermost first.
     """
 
     runs: ComparedRuns
+    executions: Mapping[str, Execution]
     calls: tuple[tuple[str, int], ...] = ()
 
 
@@ -50,6 +52,7 @@ def run_again(
     batches: tuple[ToyBatch, ToyBatch],
     dtype: torch.dtype,
     multiple: float,
+    recorder: ExecutionRecorder,
 ) -> Rerun | None:
     """Run a batch that makes a model raise once more, and keep what its modules give until then.
 
@@ -64,10 +67,10 @@ def run_again(
         return None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        patched = run_until_error(model, own, eager)
+        patched = run_until_error(model, own, eager, recorder)
     calls = [_CALL.findall(str(warning.message)) for warning in told]
     places = tuple((file, int(line)) for frames in calls for file, line in frames)
-    return Rerun(ComparedRuns(patched, eager, truth, multiple), places)
+    return Rerun(ComparedRuns(patched, eager, truth, multiple), recorder.executions, places)
 
 
 def explain_exception(
@@ -107,7 +110,10 @@ def _find_origin(
     if rerun is None:
         return None
     divergence = find_forward_divergence(rerun.runs) or find_unfinished(rerun.runs)
-    suspects = find_suspects(divergence, request.patches, executions) if divergence is not None else []
+    suspects: list[PatchedCode] = []
+    for ran in (rerun.executions, executions) if divergence is not None else ():
+        assert divergence is not None
+        suspects = suspects or find_suspects(divergence, request.patches, ran)
     if not suspects:
         return _innermost(rerun.calls, request, executions)
     owner = suspects[0].target.partition(".")[0]

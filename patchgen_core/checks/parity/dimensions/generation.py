@@ -58,9 +58,13 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
         yield text.in_mode(in_pieces(_PIECES, "in pieces") if is_full else in_pieces(_PIECES[-1:], "in two pieces"))
     if has_cache and "packed" in batches and (subject.is_thorough or any("position" in name for name in names)):
         yield batches["packed"].in_mode(in_pieces(_PIECES[-1:], "in two pieces"))
+    shown = next((batches[name] for name in _MEDIA if name in batches), None)
+    if has_cache and shown is not None and is_full and not subject.has_kernels:
+        unmasked = {name: value for name, value in shown.inputs.items() if name != "attention_mask"}
+        yield replace(shown, inputs=unmasked).in_mode(in_pieces(_PIECES[-1:], "in two pieces"))
     is_called = subject.is_main or _PREPARE in names  # by generate(), as far as patches may matter to it
     if toy.model.can_generate() and is_full and ((is_called and not subject.has_kernels) or subject.is_thorough):
-        prompt = next((batches[name] for name in _MEDIA if name in batches), text)
+        prompt = shown or text
         tokens = random_ids(toy, len(prompt.inputs["input_ids"]), _STEPS, seed=6)
         is_static = toy.model._can_compile_fullgraph  # as upstream says of the models that take such a cache
         yield prompt.in_mode(sampled_with_a_static_cache(tokens) if is_static else sampled(tokens))
