@@ -16,6 +16,18 @@ DEFECTS = {
         "tokens_per_second",
         "videos first",
     ),
+    "videos without a picture": (
+        "forward",
+        "inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)",
+        "inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds * (1 + (image_grid_thw is None)))",
+        "videos alone",
+    ),
+    "text behind a picture that is cached": (
+        "compute_3d_position_ids",
+        "and (past_key_values_length > 0 or input_ids is None)",
+        "and input_ids is None",
+        "pictures, in two pieces",
+    ),
     "placeholders among embeddings": (
         "get_placeholder_mask",
         "torch.full((), self.config.image_token_id,",

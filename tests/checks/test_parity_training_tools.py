@@ -23,6 +23,26 @@ ANOTHER_WAY_WITHOUT_GRADIENTS = MLP.format(
 SUM_IN_THE_DTYPE_OF_THE_INPUT = MLP.format(
     "rows = torch.arange(x.shape[1])\n    return torch.zeros_like(x).index_add_(1, rows, self.down_proj(hidden))"
 )
+LAYERS_PAST_THEIR_HOOKS = """
+@config.override_method("LlamaModel.forward")
+def model_forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
+                  inputs_embeds=None, use_cache=None, **kwargs):
+    inputs_embeds = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+    if use_cache and past_key_values is None:
+        past_key_values = DynamicCache(config=self.config)
+    if position_ids is None:
+        seen = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = (torch.arange(inputs_embeds.shape[1]) + seen)[None]
+    mask = create_causal_mask(config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask,
+                              past_key_values=past_key_values, position_ids=position_ids)
+    hidden_states, rotary = inputs_embeds, self.rotary_emb(inputs_embeds, position_ids=position_ids)
+    for layer in self.layers:
+        call = layer.forward if layer.gradient_checkpointing else layer
+        hidden_states = call(hidden_states, attention_mask=mask, position_ids=position_ids,
+                             past_key_values=past_key_values, use_cache=use_cache, position_embeddings=rotary,
+                             **kwargs)
+    return BaseModelOutputWithPast(last_hidden_state=self.norm(hidden_states), past_key_values=past_key_values)
+"""
 SUM_WITHOUT_AUTOCAST = MLP.format(
     "with torch.autocast(x.device.type, enabled=False):\n"
     "        return self.down_proj(hidden.to(self.down_proj.weight.dtype)).to(x.dtype)"
@@ -97,6 +117,7 @@ MLP_FORWARD, HEAD_FORWARD = "LlamaMLP.forward", "LlamaForCausalLM.forward"
     [
         (ANOTHER_WAY_WITHOUT_GRADIENTS, "packed, checkpointed, reentrant", MLP_FORWARD),
         (LAYER_THAT_CANNOT_BE_CHECKPOINTED, "packed, checkpointed", "LlamaDecoderLayer"),
+        (LAYERS_PAST_THEIR_HOOKS, "packed, checkpointed", "LlamaModel.forward"),
         (SUM_IN_THE_DTYPE_OF_THE_INPUT, "packed, autocast to bfloat16", MLP_FORWARD),
         (WEIGHT_KEPT, "packed, after a step", MLP_FORWARD),
         (WEIGHT_READ_PAST_ITS_LAYER, "packed, low-rank adapters", MLP_FORWARD),

@@ -67,7 +67,14 @@ def test_a_rank_that_raises_is_told() -> None:
     assert "changed_" in problem.hint
 
 
-def test_error_about_placements_is_told_at_the_patch_that_gives_the_plan() -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        "the expert parameter 'experts.down' has no placement in 'ep'",
+        "the pattern 'model.layers.*.down_proj' of 'ep' matches no parameter",
+    ],
+)
+def test_error_about_a_plan_is_told_at_the_patch_that_gives_it(error: str) -> None:
     from transformers import LlamaForCausalLM
 
     patches = tuple(
@@ -77,8 +84,6 @@ def test_error_about_placements_is_told_at_the_patch_that_gives_the_plan() -> No
     place = Location("config.py", 9)
     subject = ShardedRequest("acme", "acme.py", "llama", None, find_mesh("ep2"), place, patches)
     head = Head("LlamaForCausalLM", "causal_lm", LlamaForCausalLM, LlamaForCausalLM)
-    failure = RanksFailed(
-        0, "fails: PatchgenError: the expert parameter 'experts.down' has no placement in 'ep'", [RankState(0, False)]
-    )
+    failure = RanksFailed(0, f"fails: PatchgenError: {error}", [RankState(0, False)])
     problem = explain_rank_failure(failure, head, subject)
     assert (problem.target, problem.location) == (patches[1].target, patches[1].declared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -34,6 +35,7 @@ _START = (
     "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
 )
 _MOST_NAMED = 4
+_INITIALIZES = re.compile(r"PreTrainedModel$|\._init_weights$")
 
 
 @dataclass
@@ -84,8 +86,11 @@ class PatchedModels:
         self.started_otherwise.update(dict.fromkeys(new))
         if new:
             message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
-            target = head.name
-            self.problems.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
+            patch = next((patch for patch in self.request.patches if _INITIALIZES.search(patch.target)), None)
+            place = self.request.declared
+            if patch is not None:
+                message, place = f"{message}: look at the patch of '{patch.target}'", patch.declared
+            self.problems.append(Problem(message, place, _START, code=UNINITIALIZED, target=head.name))
 
     def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.

@@ -24,7 +24,8 @@ from patchgen_core.project.meshes import Mesh
 from patchgen_core.workers.rank_group import RanksFailed
 from patchgen_core.workers.stacks import Frame
 
-_PLAN, _PLACEMENT = "get_parallel_plan", "placement"
+_PLAN = "get_parallel_plan"
+_OF_PLAN = re.compile(r"\bplacement|\bpattern '.*' of '\w+' matches no parameter")
 _NAMES_SHOWN = 3
 _CLOSE = 1e-3
 
@@ -63,10 +64,10 @@ def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedReque
 
 
 def _find_named_patch(text: str, head: Head, subject: ShardedRequest) -> PatchedCode | None:
-    """The patch that gives the head's plan, for an error about placements, or one in a class that a text names beside
-    the head, as :func:`parallelize` names one that it refuses."""
+    """The patch that gives the head's plan, for an error about placements or patterns, or one in a class that a text
+    names beside the head, as :func:`parallelize` names one that it refuses."""
     of_plan = [patch for patch in subject.patches if patch.target == f"{head.name}.{_PLAN}"]
-    if of_plan and _PLACEMENT in text:
+    if of_plan and _OF_PLAN.search(text):
         return of_plan[0]
     names = set(re.findall(r"\w+", text)) - {head.name}
     return next((patch for patch in subject.patches if patch.target.partition(".")[0] in names), None)
