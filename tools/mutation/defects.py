@@ -38,7 +38,7 @@ _OF_A_CONTROL = {"caught": "RED", "missed": "green"}
 _NOT_GREEN = ("caught", "failed")
 _GENERATED = "generated"
 _QUICK = ("drift", "contract", "import")
-_FIRST = {8: ("converter", "plan"), 9: ("plan", "sharded")}
+_FIRST = {8: ("converter", "plan"), 9: ("plan",)}
 """The checks that a defect of a class is likeliest to show in, which go before parity, that takes longer."""
 _SHOWN_IN = {"sharded": (9, CONTROL), "kernel": (6, 10, CONTROL)}
 """The classes of edits that checks, which take long, may have something to say of."""

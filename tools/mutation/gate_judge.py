@@ -167,7 +167,7 @@ class _Here:
     def __init__(self, project: Project) -> None:
         self.project = project
 
-    def ask(self, request: ModelRequest) -> Any:
+    def ask(self, request: ModelRequest, preparation: str = "") -> Any:
         from patchgen_core.checks.model_process.answering import answer
 
         sys.path[:] = search_path(self.project.import_roots)
