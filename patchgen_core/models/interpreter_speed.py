@@ -6,12 +6,22 @@ value.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-_NEEDED = ("_get_np_dtype", "_patch_attr", "interpreter_builder", "interpreter_semantic", "TensorHandle")
+_NEEDED = (
+    "_get_np_dtype",
+    "_patch_attr",
+    "_patch_lang",
+    "_LangPatchScope",
+    "GridExecutor",
+    "interpreter_builder",
+    "interpreter_semantic",
+    "TensorHandle",
+)
 _OF_BLOCK = {"element_ty", "shape", "numel", "name"}
 _OF_TENSOR = {"handle", "shape", "numel", "type", "dtype"}
 _OF_PATCHING = ["obj", "name", "member", "builder", "scope"]
@@ -28,6 +38,7 @@ def adapt_descriptions() -> str:
     _keep_shapes(tl.core)
     _broadcast_less(interpreter.interpreter_semantic)
     _pass_on(interpreter, tl.core)
+    _replace_once(interpreter)
     _skip_overflow(interpreter)
     return "adapter: the interpreter describes each type and shape once"
 
@@ -127,6 +138,31 @@ def _pass_on(interpreter: Any, core: Any) -> None:
         scope.set_attr(place, name, calls[member])
 
     interpreter._patch_attr = patch
+
+
+def _replace_once(interpreter: Any) -> None:
+    """Replace functions of triton.language once for all functions of a module that a kernel calls, and not at each
+    call: nothing is put back before the kernel has run."""
+    replace_in: Callable[[Any], Any] = interpreter._patch_lang
+    run: Callable[..., Any] = interpreter.GridExecutor.__call__
+    modules: list[set[int]] = []  # of each kernel that runs: the globals whose functions are replaced
+
+    def replace_in_others(function: Any) -> Any:
+        known, key = modules[-1] if modules else set(), id(function.__globals__)
+        if key in known:
+            return interpreter._LangPatchScope()
+        known.add(key)
+        return replace_in(function)
+
+    @functools.wraps(run)
+    def launch(grid: Any, *args: Any, **kwargs: Any) -> Any:
+        modules.append(set())
+        try:
+            return run(grid, *args, **kwargs)
+        finally:
+            modules.pop()
+
+    interpreter._patch_lang, interpreter.GridExecutor.__call__ = replace_in_others, launch
 
 
 def _skip_overflow(interpreter: Any) -> None:
