@@ -95,6 +95,14 @@ CASES = {
         '@config.edit_method("Layer.forward", at="x = residual + x", description="Faster")\n'
         "def fast(self, x):\n    if self.adds:\n        ...\n    else:\n        x = mix(x)\n",
     ),
+    "around, with a comment": (
+        (
+            "    x = residual + x\n",
+            "    # its own sum\n    if self.adds:\n        x = residual + x\n    else:\n        x = mix(x)\n",
+        ),
+        '@config.edit_method("Layer.forward", at="x = residual + x", description="Faster")\n'
+        "def fast(self, x):\n    # its own sum\n    if self.adds:\n        ...\n    else:\n        x = mix(x)\n",
+    ),
     "instead": (
         ("    x = residual + x\n", "    x = add(residual, x)\n"),
         '@config.edit_method("Layer.forward", at="x = residual + x", description="Faster")\n'

@@ -129,6 +129,7 @@ class _Differ:
             own = [n for n in range(above, first) if self.new.lines[n - 1].strip() not in self._comments]
             if own:
                 yield _Part("\n".join(self.new.lines[n - 1].strip() for n in own), own[0], own[-1])
+                above = own[-1] + 1
             yield _Part(self._key(statement), above, self.new.last_line(statement), statement)
 
     def _key(self, statement: ast.stmt) -> str:

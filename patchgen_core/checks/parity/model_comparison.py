@@ -30,13 +30,12 @@ from patchgen_core.checks.parity.failures import Failure, explain_failure
 from patchgen_core.checks.parity.patched_models import PatchedModels
 from patchgen_core.checks.parity.raised_errors import Rerun, explain_exception, run_again
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
-from patchgen_core.checks.parity.registered_models import is_registered
+from patchgen_core.checks.parity.registered_models import tell_of_upstream_base
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.slot_users import choose_for_kernels
 from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.parity.training_plan import find_shortest, list_classes, plan_training
-from patchgen_core.checks.parity_codes import NOT_PATCHED
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batch_validation import describe_error
@@ -58,8 +57,6 @@ from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
-
-_HEADS = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
 
 
 @dataclass
@@ -106,12 +103,11 @@ class ModelComparison:
         notes += self.refused
         notes += [f"{', '.join(heads)}: {dimension}" for dimension, heads in self.varied.items()]
         for base, heads in self.patched.not_patched.items():
-            message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
-            if is_registered(base):
-                notes.append(f"{message}, without the patches, unless register_with_auto() was called")
+            told = tell_of_upstream_base(base, heads, self.request.declared)
+            if isinstance(told, Problem):
+                warnings.append(told)
             else:
-                message, declared = f"{message}, without the patches", self.request.declared
-                warnings.append(Problem(message, declared, _HEADS, code=NOT_PATCHED, target=base.__name__))
+                notes.append(told)
         return make_result(
             tuple(self.problems),
             notes=tuple(notes),

@@ -1,11 +1,24 @@
-"""Which base models the registry of modeling classes gives."""
+"""Upstream's base models in patched heads, and which base models the registry of modeling classes gives."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.checks.parity_codes import NOT_PATCHED
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
+
+_HINT = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
+
+
+def tell_of_upstream_base(base: type, heads: Sequence[str], declared: Location) -> Problem | str:
+    """What there is to say of heads that AutoModel gives upstream's base model: a warning, or a note where the
+    registry would give the patched one."""
+    message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
+    if is_registered(base):
+        return f"{message}, without the patches, unless register_with_auto() was called"
+    return Problem(f"{message}, without the patches", declared, _HINT, code=NOT_PATCHED, target=base.__name__)
 
 
 def is_registered(base: type) -> bool:
