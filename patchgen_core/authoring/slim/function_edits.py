@@ -20,14 +20,13 @@ from patchgen_core.authoring.slim.edit_texts import (
 )
 from patchgen_core.syntax.forms import PROSE, form, is_same_syntax, quoted
 from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, without_docstring
-from patchgen_core.syntax.patterns import PatternError, find_expressions, find_statements, parse_pattern
+from patchgen_core.syntax.patterns import find_expressions, parse_pattern
+from patchgen_core.syntax.place_texts import find_place_text
 from patchgen_core.syntax.source import SourceFile, shift
 
 _BLOCKS = frozenset(["body", "orelse", "finalbody", "handlers", "cases"])
 _LONG = 3
 """From so many lines on, a statement is changed by its expressions where that says it."""
-_MANY = 3
-"""Of more statements than this, a place names the first and the last."""
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -266,47 +265,7 @@ class _Differ:
         return place
 
     def _try_place(self, statements: Sequence[ast.stmt]) -> str:
-        """The shortest text that only these statements of the function match; empty where there is none."""
-        for text in _place_texts(statements):
-            try:
-                matches = find_statements(parse_pattern(text), self.function)
-            except PatternError:
-                continue
-            if [(match.nodes[0], match.nodes[-1]) for match in matches] == [(statements[0], statements[-1])]:
-                return text
-        return ""
-
-
-def _place_texts(statements: Sequence[ast.stmt]) -> Iterator[str]:
-    if len(statements) > _MANY:
-        yield from (f"{first}\n...\n{last}" for first, last in zip(_texts(statements[0]), _texts(statements[-1])))
-        return
-    *others, last = statements
-    for text in (_header_text(last), _short_text(last), ast.unparse(last)):
-        if text:
-            yield "\n".join([*(_short_text(other) or ast.unparse(other) for other in others), text])
-    yield "\n".join(map(ast.unparse, statements))
-
-
-def _texts(statement: ast.stmt) -> list[str]:
-    return [_short_text(statement) or ast.unparse(statement), ast.unparse(statement)]
-
-
-def _header_text(statement: ast.stmt) -> str:
-    """The first line of a compound statement; empty for another."""
-    if not isinstance(statement, COMPOUND):
-        return ""
-    return ast.unparse(statement).split("\n")[0]
-
-
-def _short_text(statement: ast.stmt) -> str:
-    """A statement with ``...`` for the arguments of the call that it makes; empty for one that makes none."""
-    value = getattr(statement, "value", None)
-    if isinstance(statement, COMPOUND) or not isinstance(value, ast.Call) or not (value.args or value.keywords):
-        return ""
-    call = ast.Call(value.func, [ast.Constant(...)], [])
-    fields = {**dict(ast.iter_fields(statement)), "value": call}
-    return ast.unparse(ast.copy_location(type(statement)(**fields), statement))
+        return find_place_text(statements, self.function)
 
 
 def _block_pairs(ours: ast.stmt, theirs: ast.stmt) -> list[tuple[list[ast.stmt], list[ast.stmt]]] | None:
