@@ -13,9 +13,9 @@ from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.relative_imports import ImportPlaces, absolute_code
 from patchgen_core.config.declarations import ImportSpec
 from patchgen_core.config.spec import PatchConfig
-from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name, index_module
-from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, statements
+from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, Definition, statements
 from patchgen_core.syntax.source import SourceFile
 
 SHADOWING = "PG207"
@@ -127,26 +127,76 @@ def checked_blocks(
     Their relative imports become absolute where ``places`` says what there is.
     """
     blocks: dict[str, Location] = {}
-    problems = []
+    problems: list[Problem] = []
     for block in unique(config.post_import_blocks):
         location = config.location_of("post_import_block", block)
-        text = textwrap.dedent(block).strip("\n")
         try:
-            compile(text, "<block>", "exec", dont_inherit=True)
-            if re.search(r"^from\s+__future__\s", text, re.MULTILINE):
-                raise SyntaxError("from __future__ imports must be added with add_import")
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None) or 1
-            message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
-            excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
-            problems.append(Problem(message, location, excerpt=excerpt.strip()))
-            continue
-        try:
-            text = absolute_code(text, places.config_package(location), location, places) if places else text
-        except PatchgenError as clash:
-            problems += [replace(problem, location=location) for problem in clash.problems]
-        blocks.setdefault(text, location)
+            blocks.setdefault(_checked_block("add_post_import_block", block, location, places), location)
+        except PatchgenError as error:
+            problems += error.problems
     return tuple(blocks.items()), problems
+
+
+@dataclass(frozen=True)
+class PositionedBlock:
+    """Statements of a config that follow a definition of upstream's, dedented."""
+
+    target: str
+    text: str
+    location: Location
+    after: tuple[Definition, ...]
+
+
+def positioned_blocks(
+    config: PatchConfig, index: ModuleIndex, excluded: Sequence[str], places: ImportPlaces | None
+) -> tuple[tuple[PositionedBlock, ...], list[Problem]]:
+    """The blocks of a config that follow definitions of upstream's, and what is wrong with them."""
+    blocks, problems = list[PositionedBlock](), list[Problem]()
+    for target, code in unique(config.positioned_blocks):
+        location = config.location_of("add_block_after", (target, code))
+        try:
+            text = _checked_block("add_block_after", code, location, places)
+            after = following("add_block_after", target, location, index, excluded, config.source_module)
+        except PatchgenError as error:
+            problems += error.problems
+        else:
+            blocks.append(PositionedBlock(target, text, location, after))
+    return tuple(blocks), problems
+
+
+def following(
+    call: str, target: str, location: Location | None, index: ModuleIndex, excluded: Sequence[str], module: str
+) -> tuple[Definition, ...]:
+    """The definitions of upstream's that something is to follow; a PatchgenError where there are none."""
+    if "." in target and target.split(".")[0] in index.definitions:
+        hint = f"Write '{target.split('.')[0]}': what is added follows classes and functions."
+        raise PatchgenError(f"{call}: '{target}' names a method", location, hint)
+    after = tuple(index.definitions.get(target, ()))
+    if not after:
+        raise PatchgenError(
+            f"{call}: upstream {module} has no '{target}'", location, did_you_mean(target, index.definitions)
+        )
+    if target in excluded:
+        raise PatchgenError(f"{call}: this config excludes '{target}'", location)
+    return after
+
+
+def _checked_block(call: str, block: str, location: Location, places: ImportPlaces | None) -> str:
+    """A block dedented and with absolute imports; a PatchgenError where it is no Python."""
+    text = textwrap.dedent(block).strip("\n")
+    try:
+        compile(text, "<block>", "exec", dont_inherit=True)
+        if re.search(r"^from\s+__future__\s", text, re.MULTILINE):
+            raise SyntaxError("from __future__ imports must be added with add_import")
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        message = f"{call}: not valid Python: {getattr(error, 'msg', error)}"
+        excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
+        raise PatchgenError(message, location, excerpt=excerpt.strip()) from None
+    try:
+        return absolute_code(text, places.config_package(location), location, places) if places else text
+    except PatchgenError as clash:
+        raise PatchgenError.from_problems([replace(p, location=location) for p in clash.problems]) from None
 
 
 def unique(values: Iterable[Any]) -> list[Any]:

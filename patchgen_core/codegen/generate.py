@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.added_code import below_imports, top_of
@@ -14,7 +14,7 @@ from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.removal import removal_edits
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.edits import Edit, Written, apply_edits
-from patchgen_core.syntax.source import SourceFile
+from patchgen_core.syntax.source import SourceFile, shift
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def generate(plan: Plan) -> RawModule:
     source = plan.source
     # Of what is inserted at one place, methods end a class, then come helpers and imports, then markers.
     changes, markers = patch_edits(plan)
-    edits = [*changes, *helper_edits(plan), *_insertions(plan), *markers]
+    edits = [*changes, *helper_edits(plan), *_positioned(plan), *_insertions(plan), *markers]
     removals = removal_edits(source, plan.index, plan.excluded, plan.dropped)
     _refuse_removed(source, changes, removals)
     edits += removals
@@ -60,6 +60,16 @@ def _refuse_removed(source: SourceFile, changes: Sequence[Edit], removals: Seque
 def absolute_upstream(plan: Plan) -> str:
     """Upstream's text with absolute imports: what a config without a patch generates."""
     return apply_edits(plan.source.text, absolute_import_edits(plan.source, plan.upstream.package))[0]
+
+
+def _positioned(plan: Plan) -> Iterator[Edit]:
+    """The blocks that follow definitions of upstream's, below the helpers there."""
+    for block in plan.positioned_blocks:
+        for node in block.after:
+            lines = shift(block.text.split("\n"), "", plan.source.indent(node.lineno), ())
+            at = plan.source.line_starts[plan.source.last_line(node)]
+            text = "\n".join(lines)
+            yield Edit(at, at, f"\n\n{text}\n", Origin(f"block after {block.target}", block.location))
 
 
 def _insertions(plan: Plan) -> list[Edit]:

@@ -8,12 +8,21 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from patchgen_core.codegen.added_code import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
+from patchgen_core.codegen.added_code import (
+    SHADOWING,
+    AddedImports,
+    PositionedBlock,
+    checked_blocks,
+    following,
+    hidden_problems,
+    positioned_blocks,
+    unique,
+)
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.edited_targets import compose_edits
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.relative_imports import ImportPlaces
-from patchgen_core.codegen.removal import is_removable
+from patchgen_core.codegen.removal import excluded_methods, is_removable
 from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.config import arguments
@@ -23,8 +32,9 @@ from patchgen_core.config.replacement import Modules, Replacement, read_replacem
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.files import short_hash
+from patchgen_core.syntax.forms import listed
 from patchgen_core.syntax.index import ModuleIndex
-from patchgen_core.syntax.nodes import Definition
+from patchgen_core.syntax.nodes import Definition, all_methods
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import UpstreamModule
 
@@ -42,9 +52,15 @@ class Plan:
     helpers: tuple[PlannedHelper, ...]
     imports: tuple[ImportSpec, ...]
     post_import_blocks: tuple[tuple[str, Location], ...]
+    positioned_blocks: tuple[PositionedBlock, ...]
     dropped: tuple[str, ...]
     excluded: tuple[str, ...]
     decorators: tuple[DroppedDecorator, ...]
+
+    @property
+    def blocks(self) -> tuple[tuple[str, Location], ...]:
+        """All blocks of statements, each with its line in the config."""
+        return (*self.post_import_blocks, *((block.text, block.location) for block in self.positioned_blocks))
 
     @property
     def fingerprint(self) -> str:
@@ -67,7 +83,7 @@ class Plan:
             ],
             [[h.helper.after, text(h.replacement)] for h in self.helpers],
             [import_statement(spec) for spec in unique(config.additional_imports)],
-            [[text for text, _ in self.post_import_blocks]],
+            [[text for text, _ in self.post_import_blocks], *[[b.target, b.text] for b in self.positioned_blocks]],
             [sorted(set(config.drop_imported_names)), sorted(self.excluded), sorted(set(config.dropped_decorators))],
         ]
         return short_hash(json.dumps(declared))
@@ -96,6 +112,7 @@ def list_problems(config: PatchConfig) -> list[Problem]:
         ("patches", Patch, "what the decorators and create_patch_from_external make"),
         ("additional_imports", ImportSpec, "what add_import makes"),
         ("post_import_blocks", str, "source text"),
+        ("positioned_blocks", tuple, "pairs of a target and source text"),
         ("helpers", Helper, ""),
         ("positioned_helpers", Helper, "what add_helper_after makes"),
         ("drop_imported_names", str, "names"),
@@ -173,9 +190,10 @@ class _Planner:
         imports, bad_imports = added.plan(self.config.additional_imports)
         inserted, bad_blocks = checked_blocks(self.config, self.places)
         bad_blocks += hidden_problems(inserted, self.source, self.index, self.excluded)
+        positioned, bad_places = positioned_blocks(self.config, self.index, self.excluded, self.places)
         patches, helpers, bad_names = settle_names(patches, helpers, self.places)
         patches, bad_edits = compose_edits(patches, self.source, self.upstream.package)
-        self.problems += [*bad_imports, *bad_blocks, *bad_names, *bad_edits, *bad_decorators]
+        self.problems += [*bad_imports, *bad_blocks, *bad_places, *bad_names, *bad_edits, *bad_decorators]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)
@@ -189,6 +207,7 @@ class _Planner:
             helpers=tuple(helpers),
             imports=imports,
             post_import_blocks=inserted,
+            positioned_blocks=positioned,
             dropped=dropped,
             excluded=self.excluded,
             decorators=decorators,
@@ -226,12 +245,14 @@ class _Planner:
                     f"exclude_from_output: '{name}' cannot be taken out of '{ast.unparse(stuck).splitlines()[0]}'"
                 )
                 self._fail(message, location, f"That is line {stuck.lineno} of upstream's module.")
-            if name in definitions:
+            if name in definitions or excluded_methods(self.index, name):
                 continue
+            cls, _, method = name.partition(".")
             if name in self.index.imports:
                 hint = "Upstream imports it: use drop_import_names."
-            elif "." in name:
-                hint = "Only whole classes, functions and constants can be excluded."
+            elif cls in self.index.classes:
+                own = [function.name for node in self.index.classes[cls] for function in all_methods(node)]
+                hint = did_you_mean(method, own) or f"Methods of '{cls}' are: {listed(own)}."
             else:
                 hint = did_you_mean(name, definitions)
             self._fail(f"exclude_from_output: upstream defines no '{name}'", location, hint)
@@ -265,9 +286,10 @@ class _Planner:
     def _check_conflict(self, planned: PlannedPatch, first: dict[str, Patch]) -> None:
         patch = planned.patch
         cls = patch.target.split(".")[0]
-        if cls in self.excluded:
+        gone = next((name for name in (cls, planned.dotted) if name in self.excluded), None)
+        if gone is not None:
             raise PatchgenError(
-                f"'{patch.target}' is patched, but '{cls}' is excluded from the output",
+                f"'{patch.target}' is patched, but '{gone}' is excluded from the output",
                 patch.location,
                 "Remove the patch or the exclusion.",
             )
@@ -326,16 +348,9 @@ class _Planner:
         self._check_helper_name(name, location)
         after: tuple[Definition, ...] = ()
         if helper.after is not None:
-            if "." in helper.after and helper.after.split(".")[0] in self.index.definitions:
-                cls = helper.after.split(".")[0]
-                hint = f"Write '{cls}': helpers follow classes and functions."
-                raise PatchgenError(f"add_helper_after: '{helper.after}' names a method", location, hint)
-            after = tuple(self.index.definitions.get(helper.after, ()))
-            if not after or helper.after in self.excluded:
-                why = "excludes" if after else "has no"
-                who = "this config" if after else f"upstream {self.upstream.module}"
-                hint = "" if after else did_you_mean(helper.after, self.index.definitions)
-                raise PatchgenError(f"add_helper_after: {who} {why} '{helper.after}'", location, hint)
+            after = following(
+                "add_helper_after", helper.after, location, self.index, self.excluded, self.upstream.module
+            )
         return PlannedHelper(helper, replacement, after)
 
     def _check_helper_name(self, name: str, location: Location) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from patchgen_core.syntax.edits import Edit
 from patchgen_core.syntax.exports import listing_names
 from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name
-from patchgen_core.syntax.nodes import DEFINITIONS, blocks, is_filler, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Function, all_methods, blocks, is_filler, statements
 from patchgen_core.syntax.source import SourceFile
 
 Item = ast.expr | ast.alias
@@ -27,6 +27,7 @@ def removal_edits(
     edits: list[Edit] = []
     for name in excluded:
         gone.update(index.definitions.get(name, ()))
+        gone.update(excluded_methods(index, name))
     guarded = _guarded_imports(source.tree) & dropped
     listing = listing_names(index)
     for top in source.tree.body:
@@ -38,6 +39,14 @@ def removal_edits(
             if statement not in gone:
                 edits += _unlist(source, statement, excluded, gone, listing)
     return edits + _cut_all(source, source.tree.body, gone)
+
+
+def excluded_methods(index: ModuleIndex, name: str) -> list[Function]:
+    """The methods that a name such as ``Class.method`` stands for, a property's setter included."""
+    cls, _, method = name.partition(".")
+    return [
+        function for node in index.classes.get(cls, ()) for function in all_methods(node) if function.name == method
+    ]
 
 
 def _guarded_imports(tree: ast.Module) -> set[str]:
@@ -260,7 +269,7 @@ def _cut_all(source: SourceFile, body: list[ast.stmt], gone: set[ast.stmt]) -> l
         elif cut:
             edits += _cut_some(source, group, cut)
         for statement in group:
-            if statement not in cut and not isinstance(statement, DEFINITIONS):
+            if statement not in cut and not isinstance(statement, FUNCTIONS):
                 edits += _cut_inside(source, statement, gone)
     return edits
 

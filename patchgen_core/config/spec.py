@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 _FIELDS = {
     "post_import_block": "post_import_blocks",
+    "add_block_after": "positioned_blocks",
     "drop_import_names": "drop_imported_names",
     "exclude_from_output": "exclude",
     "drop_decorators": "dropped_decorators",
@@ -46,7 +47,7 @@ class PatchConfig(EditCalls):
             a JSON file or of a folder with a ``config.json``, relative to the config's folder. Changes nothing that
             is generated.
 
-    The fields ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
+    The fields ``patches``, ``additional_imports``, ``post_import_blocks``, ``positioned_blocks``, ``helpers``,
     ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and
     ``tolerances`` are lists that take a set's operations as well: a config may extend its own from another
     config's, and what comes in so keeps the line it was declared on. An identical entry that comes in
@@ -56,6 +57,7 @@ class PatchConfig(EditCalls):
 
     additional_imports = EntryField[ImportSpec](place_declaration)
     post_import_blocks = EntryField[str](place_text)
+    positioned_blocks = EntryField[tuple[str, str]](place_pair)
     helpers = EntryField[Any](place_helper)
     positioned_helpers = EntryField[Helper](place_declaration)
     drop_imported_names = EntryField[str](place_text)
@@ -140,6 +142,13 @@ class PatchConfig(EditCalls):
         location = caller()
         self.post_import_blocks.append(place_text(arguments.text("code", code, location), location))
 
+    def add_block_after(self, target: str, code: str) -> None:
+        """Insert source text below upstream's class or function ``target``, for statements that need it."""
+        location = caller()
+        arguments.target("add_block_after", target, location)
+        arguments.text("code", code, location)
+        self.positioned_blocks.append((target, code))
+
     def drop_import_names(self, *names: str) -> None:
         """Remove upstream's module-level imports of these names, with their fallbacks."""
         self._add_names("drop_import_names", self.drop_imported_names, names)
@@ -157,7 +166,10 @@ class PatchConfig(EditCalls):
             self.dropped_decorators.append((target, name))
 
     def exclude_from_output(self, *names: str) -> None:
-        """Leave upstream's classes, functions or constants of these names out of the generated module."""
+        """Leave upstream's classes, methods, functions or constants of these names out of the generated module.
+
+        A method is named ``Class.method``; what its class inherits takes its place.
+        """
         self._add_names("exclude_from_output", self.exclude, names)
 
     def allow(self, code: str, reason: str, target: str | None = None) -> None:

@@ -80,6 +80,43 @@ def test_excluded_names_go_and_nothing_else_does(
     assert work.raw() == (upstream.removesuffix("A = 3\n") if expected is None else expected)
 
 
+@pytest.mark.parametrize(
+    ("upstream", "excluded", "expected"),
+    [
+        pytest.param(
+            "class A:\n    x = 1\n\n    # above\n    @deco\n    def f(self):\n        pass\n\n    def g(self): ...\n",
+            "A.f",
+            "class A:\n    x = 1\n\n\n    def g(self): ...\n",
+            id="method-with-its-comments",
+        ),
+        pytest.param(
+            "class A:\n    @property\n    def f(self): ...\n    @f.setter\n    def f(self, x): ...\n    y = 1\n",
+            "A.f",
+            "class A:\n    y = 1\n",
+            id="property-and-setter",
+        ),
+        pytest.param(
+            "class A:\n    def f(self): ...\n\n\nz = 1\n", "A.f", "class A:\n    pass\n\n\nz = 1\n", id="all"
+        ),
+    ],
+)
+def test_excluded_methods_go_and_their_class_stays(
+    work: Workspace, upstream: str, excluded: str, expected: str
+) -> None:
+    work.upstream(upstream)
+    work.config(f"config.exclude_from_output({excluded!r})\n")
+    assert work.raw() == expected
+
+
+def test_a_block_stands_below_the_definition_that_it_follows(work: Workspace) -> None:
+    work.upstream("import os\n\n\nclass A: ...\n\n\nclass B: ...\n")
+    work.config("config.add_block_after('A', '''\n    if os.sep:\n        A.sep = os.sep\n    ''')\n")
+    module = execute(work.text())
+    assert module["A"].sep == "/"
+    text = work.text()
+    assert text.index("class A") < text.index("A.sep = os.sep") < text.index("class B")
+
+
 def test_several_names_of_one_line_are_excluded(work: Workspace) -> None:
     work.upstream("A = 1; B = 2; C = 3\nD, E, F = 4, 5, (6)\nG, H = (7 if A else 8), 9\n")
     work.config("config.exclude_from_output('A', 'B', 'D', 'F', 'G')\n")

@@ -18,10 +18,14 @@ TABLE = {
         'config.exclude_from_output("ACT")',
         "@3 exclude_from_output: upstream defines no 'ACT'\n  Upstream imports it: use drop_import_names.",
     ),
-    "method to exclude": (
-        'config.exclude_from_output("Norm.forward")',
-        "@3 exclude_from_output: upstream defines no 'Norm.forward'\n"
-        "  Only whole classes, functions and constants can be excluded.",
+    "unknown method to exclude": (
+        'config.exclude_from_output("Norm.foward")',
+        "@3 exclude_from_output: upstream defines no 'Norm.foward'\n  Did you mean 'forward'?",
+    ),
+    "excluded method that is patched": (
+        'config.exclude_from_output("Norm.forward")\n@config.override_method("Norm.forward")\ndef f(self, x): ...',
+        "@4 'Norm.forward' is patched, but 'Norm.forward' is excluded from the output\n"
+        "  Remove the patch or the exclusion.",
     ),
     "list of names to exclude": (
         'config.exclude_from_output(["Norm"])',
@@ -75,7 +79,16 @@ TABLE = {
     ),
     "helper after a method": (
         '@config.add_helper_after("Norm.forward")\ndef f(x): ...',
-        "@3 add_helper_after: 'Norm.forward' names a method\n  Write 'Norm': helpers follow classes and functions.",
+        "@3 add_helper_after: 'Norm.forward' names a method\n"
+        "  Write 'Norm': what is added follows classes and functions.",
+    ),
+    "block after an unknown name": (
+        'config.add_block_after("Nrom", "x = 1")',
+        f"@3 add_block_after: upstream {MODULE} has no 'Nrom'\n  Did you mean 'Norm'?",
+    ),
+    "block after a definition that is no Python": (
+        'config.add_block_after("Norm", "x = = 1")',
+        "@3 add_block_after: not valid Python: invalid syntax\n  x = = 1",
     ),
     "helper after an excluded name": (
         'config.exclude_from_output("use")\n@config.add_helper_after("use")\ndef f(x): ...',

@@ -44,7 +44,7 @@ def _declaration(subject: Subject, owner: str) -> tuple[Replacement | None, Loca
 
 def _addition(subject: Subject, finding: Finding, owner: str) -> Location | None:
     name = owner.partition(".")[0] or finding.target
-    for block, location in subject.plan.post_import_blocks:
+    for block, location in subject.plan.blocks:
         if any(getattr(node, "name", getattr(node, "id", None)) == name for node in ast.walk(ast.parse(block))):
             return location
     return None

@@ -137,7 +137,7 @@ class Subject:
     @cached_property
     def added(self) -> set[str]:
         """The classes and functions that post-import blocks define."""
-        trees = (ast.parse(block) for block, _ in self.plan.post_import_blocks)
+        trees = (ast.parse(block) for block, _ in self.plan.blocks)
         return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, DEFINITIONS)}
 
     def patch_of(self, owner: str) -> PlannedPatch | None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.codegen.added_code import unique
+from patchgen_core.codegen.removal import excluded_methods
 from patchgen_core.syntax.nodes import methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName
@@ -33,16 +34,25 @@ def _anchors(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> I
             place = moved(TargetName(after), old, new)
             detail = f"the helper '{helper.name}' follows it{_where(after, old, new)}"
             yield Finding("gone" if place is None else "moved", after, "anchor", detail, "must change")
+    for after, _ in unique(patched.config.positioned_blocks):
+        if after in old.index.definitions and after not in new.index.definitions:
+            place = moved(TargetName(after), old, new)
+            detail = f"a block follows it{_where(after, old, new)}"
+            yield Finding("gone" if place is None else "moved", after, "anchor", detail, "must change")
 
 
 def _excluded(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for name in unique(patched.config.exclude):
-        had = name in old.index.definitions or name in old.index.assigned
-        if had and name not in new.index.definitions and name not in new.index.assigned:
+        if _has(old, name) and not _has(new, name):
             detail = f"upstream no longer defines it: exclude_from_output need not name it{_where(name, old, new)}"
             if name in new.index.imports:
                 detail = "upstream imports it now: use drop_import_names"
             yield Finding("gone", name, "excluded", detail, "must change")
+
+
+def _has(view: ModuleView, name: str) -> bool:
+    """Whether a module defines what exclude_from_output names."""
+    return name in view.index.definitions or name in view.index.assigned or bool(excluded_methods(view.index, name))
 
 
 def _dropped(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:

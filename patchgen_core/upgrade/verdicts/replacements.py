@@ -88,7 +88,7 @@ class ConfigReplacements:
     def added(self) -> frozenset[str]:
         """The names that it binds at the module's top level."""
         blocks: set[str] = set()
-        for block in self.config.post_import_blocks:
+        for block in (*self.config.post_import_blocks, *(code for _, code in self.config.positioned_blocks)):
             blocks |= _bound_in(block)
         return frozenset({*self.helpers, *self.imports, *blocks})
 

@@ -65,11 +65,11 @@ def _unused_imports(subject: Subject) -> Iterator[Finding]:
     plan, text = subject.plan, subject.artifact.text
     sources = [*(patch.replacement for patch in plan.patches), *(helper.replacement for helper in plan.helpers)]
     added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
-    for block, place in plan.post_import_blocks:
+    for block, place in plan.blocks:
         added += [("post-import block", name, place) for name in index_module(ast.parse(block)).imports]
     if not added:
         return
-    has_definitions = any(_DEFINITION.search(block) for block, _ in plan.post_import_blocks)
+    has_definitions = any(_DEFINITION.search(block) for block, _ in plan.blocks)
     definition = None if has_definitions else _DEFINITION.search(text)
     bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
     for call, name, location in added:

@@ -53,7 +53,7 @@ def _added(subject: Subject) -> Iterator[tuple[str, str, Location | None, str]]:
             yield name, "an added import", spec.location, binding(spec, name)
     for helper in plan.helpers:
         yield helper.name, "a helper", helper.helper.location, ""
-    for block, location in plan.post_import_blocks:
+    for block, location in plan.blocks:
         for statement in statements(ast.parse(block).body):
             if isinstance(statement, DEFINITIONS):
                 yield statement.name, "a post-import block", location, ""
