@@ -94,6 +94,11 @@ def stand_in(text: str) -> str:
     return _METAVARIABLE.sub(rf"{_STAND_IN}\1", text)
 
 
+def with_metavariables(text: str) -> str:
+    """A text of ordinary names that stand for metavariables, with these."""
+    return text.replace(_STAND_IN, "$")
+
+
 def metavariable(node: ast.AST) -> str:
     """The metavariable that a node of a parsed pattern is; empty for any other node."""
     name = node.id if isinstance(node, ast.Name) else ""
@@ -247,4 +252,4 @@ def nearest_code(pattern: Pattern, node: ast.AST, most: int = 3) -> list[ast.stm
 
 
 def _first_line(node: ast.AST) -> str:
-    return ast.unparse(node).replace(_STAND_IN, "$").split("\n")[0]
+    return with_metavariables(ast.unparse(node)).split("\n")[0]

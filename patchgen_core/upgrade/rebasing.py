@@ -20,14 +20,21 @@ from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.nodes import Definition, methods, string_lines
 from patchgen_core.syntax.source import SourceCache, shift
+from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
+from patchgen_core.upgrade.carrying.carry import carry_edit
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.package_configs import patches_of
+from patchgen_core.upgrade.rebasing_edits import rebase_edit
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
+from patchgen_core.upgrade.verdicts.edit_verdicts import definition_of, other_functions
+from patchgen_core.upgrade.verdicts.module_view import read_target_name, view_of
 from patchgen_core.upgrade.verdicts.replacements import read_helpers, resolve_patch
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""
+EDITS_CARRIED: tuple[Kind, ...] = ("moved", "place moved", "place changed")
+"""The verdicts on an edit's target after which there may be something to carry over."""
 _COPIES = ("method_override", "class_replacement", "function_replacement")
 
 
@@ -59,6 +66,8 @@ class Rebaser:
     def rebase(self, verdict: PatchVerdict) -> Rebase | None:
         """A patch's replacement as it would be for the new release; None where there is nothing to carry over."""
         patch = next((p for p in self._patches if is_on(verdict, p, self.loaded)), None)
+        if patch is not None and patch.is_edit:
+            return self._rebase_edit(patch, verdict)
         texts = self.texts(patch, verdict.new_name) if patch is not None and verdict.verdict in CARRIED else None
         if texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
             return None
@@ -69,6 +78,20 @@ class Rebaser:
         diff = unified_diff(f"{text}\n", f"{merged.text}\n", ours.name, f"{ours.name} (carried over)")
         marked = "" if merged.is_clean else mark_conflicts(text, merged)
         return Rebase(ours.location, text, merged, diff, marked, needs)
+
+    def _rebase_edit(self, patch: Patch, verdict: PatchVerdict) -> Rebase | None:
+        """An edit as it would be for the new release; None where there is nothing to carry over."""
+        planned = resolve_patch(self.old, patch, self.loaded, self.sources)
+        if planned is None or verdict.verdict not in EDITS_CARRIED or patch.kind == "class_edit":
+            return None
+        edit, old, new = DeclaredEdit(planned), view_of(self.old), view_of(self.new)
+        name = read_target_name(patch)
+        target = read_target_name(replace(patch, target=verdict.new_name)) if verdict.verdict == "moved" else name
+        before, after = definition_of(old.find(name)), definition_of(new.find(target))
+        if before is None or after is None:
+            return None
+        carried = carry_edit(edit, before, after, other_functions(old, new, name))
+        return rebase_edit(carried, edit, self.new, self.sources)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
         """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the

@@ -13,6 +13,11 @@ Kind = Literal[
     "unchanged",
     "cosmetic",
     "changed",
+    "changed elsewhere",
+    "place changed",
+    "place moved",
+    "place ambiguous",
+    "place gone",
     "signature changed",
     "decorators changed",
     "moved",
@@ -27,6 +32,9 @@ Kind = Literal[
 ``signature changed`` and ``decorators changed``: those, whatever else changed. ``moved``: it has another name, or
 stands elsewhere. ``gone``: nothing like it is there. ``now upstream``: the new release does what the patch did.
 ``new code``: code that the patch's reason may apply to. ``added``: the patch adds it; neither release has it.
+
+Of an edit: ``changed elsewhere`` than at its place; ``place changed``: there; ``place moved``: the same code with
+other names, or in another function; ``place ambiguous``: it is there more often; ``place gone``: it is not there.
 """
 
 Risk = Literal["safe", "review", "must change"]
@@ -102,16 +110,36 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Rebase:
-    """A replacement as it would be for the new release.
+class ArgumentChange:
+    """Another text for an argument of the call that declares an edit.
 
     Attributes:
-        location: file and line of its ``def`` or ``class`` in the project.
-        ours: its text as it stands there, moved to column 0, with its own decorators.
+        location: the line that the call lies on.
+        call: what is called; ``new_call`` is what is to be.
+        name: the argument's; empty where the call alone changes.
+        old, new: what it says.
+    """
+
+    location: Location
+    call: str
+    new_call: str
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """A replacement, or an edit, as it would be for the new release.
+
+    Attributes:
+        location: file and line of its ``def`` or ``class`` in the project; for code in quotes, of its call.
+        ours: its text as it stands there, moved to column 0, with its own decorators; empty for code in quotes.
         diff: unified diff from ``ours`` to what it becomes.
         marked: the text with conflict markers; empty when there are none.
         needs: statements of imports that its file lacks for the merged text, such as
             ``from transformers.utils import can_return_tuple``.
+        is_edit: whether it is an edit; ``arguments`` are then what its declaration has to say instead.
     """
 
     location: Location
@@ -120,6 +148,13 @@ class Rebase:
     diff: str
     marked: str = ""
     needs: tuple[str, ...] = ()
+    is_edit: bool = False
+    arguments: tuple[ArgumentChange, ...] = ()
+
+    @property
+    def noun(self) -> str:
+        """What reports call it."""
+        return "edit" if self.is_edit else "replacement"
 
 
 @dataclass(frozen=True)

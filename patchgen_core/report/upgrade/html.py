@@ -21,7 +21,7 @@ from patchgen_core.report.html.components import (
 from patchgen_core.report.html.diffs import diff_view, text_view
 from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, write_page
-from patchgen_core.report.upgrade.texts import config_problems
+from patchgen_core.report.upgrade.texts import config_problems, untold_problems
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -41,9 +41,14 @@ _KINDS: tuple[Kind, ...] = (
     "moved",
     "signature changed",
     "decorators changed",
+    "place gone",
+    "place ambiguous",
+    "place changed",
+    "place moved",
     "changed",
     "now upstream",
     "new code",
+    "changed elsewhere",
     "cosmetic",
     "unchanged",
     "added",
@@ -193,7 +198,7 @@ def _patch(patch: PatchVerdict) -> Markup:
     head = tag("div", tag("h4", patch.target), *badges, location_code(patch.location), class_="head")
     reason = tag("p", f"{patch.kind}: {patch.description}" if patch.description else patch.kind, class_="dim")
     parts = [
-        problems_view(patch.problems),
+        problems_view(untold_problems(patch)),
         _findings(patch.findings, patch),
         _rebase(patch.rebase) if patch.rebase is not None else None,
     ]
@@ -221,13 +226,15 @@ def _rebase(rebase: Rebase) -> Markup:
     merged = rebase.merged
     if merged.is_clean:
         verdict, remark = badge(_CLEAN, "good"), _HOW[merged.how]
+        if rebase.is_edit and merged.how == "same":
+            remark = "The edit stays as it is, at its place of now"
     else:
         verdict = badge(quantity(len(merged.conflicts), "conflict"), "bad")
         remark = "both sides changed the same place"
     line = tag("p", verdict, " ", location_code(rebase.location), f" {remark}.")
     needs = [tag("p", "Its file then needs:"), text_view("\n".join(rebase.needs))] if rebase.needs else []
     conflicts = (_conflict(conflict, rebase) for conflict in merged.conflicts)
-    diff = diff_view(rebase.diff, "The replacement, as it is and as it would be", True)
+    diff = diff_view(rebase.diff, f"The {rebase.noun}, as it is and as it would be", True)
     return tag("div", line, bullet_list(merged.notes), *needs, *conflicts, diff, class_="rebase")
 
 
@@ -237,7 +244,7 @@ def _conflict(conflict: Conflict, rebase: Rebase) -> Markup:
     panes = (
         tag("div", tag("h5", title), text_view(text) if text else tag("p", "nothing", class_="dim"))
         for title, text in (
-            ("the replacement", conflict.ours),
+            (f"the {rebase.noun}", conflict.ours),
             ("upstream before", conflict.base),
             ("upstream now", conflict.theirs),
         )

@@ -79,6 +79,18 @@ def _rebase(rebase: Rebase) -> dict[str, Any]:
         "how": rebase.merged.how,
         "diff": rebase.diff or None,
         "text": rebase.merged.text,
+        "is_edit": rebase.is_edit,
+        "arguments": [
+            {
+                "file": display_path(change.location.file),
+                "line": change.location.line,
+                "call": change.new_call,
+                "name": change.name or None,
+                "old": change.old,
+                "new": change.new,
+            }
+            for change in rebase.arguments
+        ],
         "imports": list(rebase.needs),
         "notes": list(rebase.merged.notes),
         "conflicts": [

@@ -10,9 +10,11 @@ from typing import Literal
 
 from patchgen_core.errors import Location, Problem, display_path
 from patchgen_core.report.words import quantity
+from patchgen_core.syntax.forms import listed
 from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.upgrade.results import (
     RISKS,
+    ArgumentChange,
     ConfigVerdict,
     Conflict,
     Finding,
@@ -106,7 +108,7 @@ def describe_config(config: ConfigVerdict, with_safe: bool = False) -> Iterator[
     for patch in config.patches:
         if patch not in quiet:
             yield Part("patch", patch=patch)
-            yield from _problems(patch.problems)
+            yield from _problems(untold_problems(patch))
             yield from _describe_findings(patch.findings, patch.verdict, with_safe)
             if patch.rebase is not None:
                 yield from _describe_rebase(patch.rebase, patch.new_name, config)
@@ -114,6 +116,18 @@ def describe_config(config: ConfigVerdict, with_safe: bool = False) -> Iterator[
         counts = Counter(patch.verdict for patch in quiet)
         which = "the other patches" if len(quiet) < len(config.patches) else "all patches"
         yield Part("rest", f"{which}: {', '.join(f'{number} {kind}' for kind, number in counts.items())}")
+
+
+def untold_problems(patch: PatchVerdict) -> tuple[Problem, ...]:
+    """The problems of a patch that no finding on its target says already, as that the place of an edit is gone."""
+    if not patch.verdict.startswith("place"):
+        return patch.problems
+    label = f"{patch.kind} {patch.target}: "
+    told = [finding.detail for finding in patch.findings if finding.relation == "target"]
+    is_told = {p for p in patch.problems for text in told if p.message.removeprefix(label) in text}
+    if patch.rebase is not None:
+        is_told |= {problem for problem in patch.problems if problem.message.startswith(label) and not problem.code}
+    return tuple(problem for problem in patch.problems if problem not in is_told)
 
 
 def _lines(lines: Iterable[tuple[str, str]]) -> Iterator[Part]:
@@ -139,10 +153,10 @@ def _describe_rebase(rebase: Rebase, new_name: str, config: ConfigVerdict) -> It
     """How a replacement is carried over, its conflicts, and what it becomes."""
     yield from _lines(_merge_lines(rebase, new_name))
     for conflict in rebase.merged.conflicts:
-        code = _conflict_text(conflict, f"upstream {config.old}", f"upstream {config.new}")
+        code = _conflict_text(conflict, rebase.noun, f"upstream {config.old}", f"upstream {config.new}")
         yield Part("conflict", conflict.reason, str(conflict_location(rebase, conflict)), code)
     if rebase.diff:
-        yield Part("diff", "the replacement, carried over", code=rebase.diff)
+        yield Part("diff", f"the {rebase.noun}, carried over", code=rebase.diff)
 
 
 def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
@@ -153,22 +167,34 @@ def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
         how = {"syntax": " by syntax", "lines": " by lines", "same": ""}[merged.how]
         yield "merges", f"cleanly{how} into {rebase.location}"
     else:
-        yield "merged", "the replacement has upstream's change already"
+        yield "merged", f"the {rebase.noun} has upstream's change already"
     if new_name and merged.is_clean:
         yield "renames", f"the target to {new_name}"
+    yield from (("rewrites", _argument_text(change)) for change in rebase.arguments)
     yield from (("assumed", note) for note in merged.notes)
     yield from (("adds", statement) for statement in rebase.needs)
 
 
+def _argument_text(change: ArgumentChange) -> str:
+    """What the call that declares an edit says instead."""
+    call = f"{change.call} to {change.new_call}" if change.call != change.new_call else ""
+    old, new = (
+        " / ".join(line.strip() for line in text.splitlines() if line.strip()) for text in (change.old, change.new)
+    )
+    return call if not change.name else f"{change.name} '{old}' to '{new}'" + (f", and {call}" if call else "")
+
+
 def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:
     """The place of a conflict in the project: lines of a replacement count from its own decorators on."""
+    if not rebase.ours:
+        return rebase.location
     (definition,) = (node for node in ast.parse(rebase.ours).body if isinstance(node, DEFINITIONS))
     return Location(rebase.location.file, rebase.location.line + conflict.line - definition.lineno)
 
 
-def _conflict_text(conflict: Conflict, old: str, new: str) -> str:
-    """What the sides of a conflict have, between the marks that git uses; ``old`` and ``new`` say where from."""
-    sides = (("<<<<<<< replacement", conflict.ours), (f"||||||| {old}", conflict.base), ("=======", conflict.theirs))
+def _conflict_text(conflict: Conflict, ours: str, old: str, new: str) -> str:
+    """What the sides of a conflict have, between the marks that git uses; the other arguments say where from."""
+    sides = ((f"<<<<<<< {ours}", conflict.ours), (f"||||||| {old}", conflict.base), ("=======", conflict.theirs))
     lines = [line for mark, text in sides for line in (mark, *_first_lines(text))]
     return "\n".join([*lines, f">>>>>>> {new}"])
 
@@ -212,9 +238,15 @@ def is_applied(patch: PatchVerdict) -> bool:
 def describe_applying(report: UpgradeReport) -> str:
     """What ``--apply`` would do."""
     carried = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
-    merges = len({rebase.location for rebase in carried if rebase is not None})
-    written = f"carries over {quantity(merges, 'replacement')}, " if merges else ""
+    merges = {rebase.location: rebase for rebase in carried if rebase is not None}
+    written = f"carries over {rebase_counts(merges.values())}, " if merges else ""
     return f"{written}generates the files and runs the gate"
+
+
+def rebase_counts(rebases: Iterable[Rebase]) -> str:
+    """How many replacements and edits there are: ``1 replacement and 2 edits``."""
+    counts = Counter(rebase.noun for rebase in rebases)
+    return listed([quantity(counts[noun], noun) for noun in ("replacement", "edit") if counts[noun]])
 
 
 @dataclass(frozen=True)
@@ -241,7 +273,7 @@ def list_changes(applied: Applied) -> Iterator[PatchChange]:
 def applied_summary(applied: Applied) -> str:
     """What was written and what was not, in one sentence."""
     parts = [
-        f"{quantity(len(applied.merged), 'replacement')} merged",
+        f"{rebase_counts(applied.merged) or '0 replacements'} merged",
         f"{quantity(len(applied.generated), 'file')} generated",
     ]
     if applied.marked:

@@ -57,7 +57,7 @@ def find_renames(old: DefinitionText, new: DefinitionText, names: frozenset[str]
     if not removed or not added:
         return {}
     pairs: dict[str, Counter[str]] = defaultdict(Counter)
-    for one, other in _paired(old, new):
+    for one, other in paired_tokens(old, new):
         if one in removed:
             pairs[one][other] += 1
     total = Counter(token.string for token in old.tokens)
@@ -70,7 +70,7 @@ def find_renames(old: DefinitionText, new: DefinitionText, names: frozenset[str]
     return {one: other for one, other in results.items() if rivals[other] == 1}
 
 
-def _paired(old: DefinitionText, new: DefinitionText) -> Iterator[tuple[str, str]]:
+def paired_tokens(old: DefinitionText, new: DefinitionText) -> Iterator[tuple[str, str]]:
     """The single tokens of two texts that differ where all around is the same; not those of ``name=name``."""
     left, right = ([token.string for token in text.tokens] for text in (old, new))
     for kind, start, end, first, last in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
@@ -13,6 +13,7 @@ from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
 from patchgen_core.upgrade.verdicts.callers import base_findings, caller_findings
 from patchgen_core.upgrade.verdicts.config_fields import config_field_findings
 from patchgen_core.upgrade.verdicts.config_wide import config_wide_findings
+from patchgen_core.upgrade.verdicts.edit_verdicts import edit_value_findings, names_detail
 from patchgen_core.upgrade.verdicts.module_names import name_findings
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, read_target_name, view_of
 from patchgen_core.upgrade.verdicts.own_class import self_findings
@@ -53,8 +54,10 @@ def compare_config(
     new_code = new_code_findings(patched, before, after, [verdict.new_name for _, verdict in targets])
     verdicts = []
     for entry, verdict in targets:
-        relied_on = dict.fromkeys(_dependency_findings(entry, patched, before, after))
-        verdicts.append(_verdict(entry, verdict, [verdict.finding, *relied_on, *new_code.get(id(entry.patch), [])]))
+        relied_on = list(dict.fromkeys(_dependency_findings(entry, patched, before, after)))
+        finding, values = _with_values(entry, verdict, relied_on, before, after)
+        findings = [finding, *values, *relied_on, *new_code.get(id(entry.patch), [])]
+        verdicts.append(_verdict(entry, replace(verdict, finding=finding), findings))
     return Comparison(tuple(verdicts), tuple(config_wide_findings(patched, before, after)), _notes(before, after))
 
 
@@ -67,6 +70,20 @@ def _dependency_findings(
     yield from config_field_findings(entry, old, new)
     yield from caller_findings(entry, patched, old, new)
     yield from base_findings(entry, old, new)
+
+
+def _with_values(
+    entry: PatchReplacement, target: TargetVerdict, relied_on: Sequence[Finding], old: ModuleView, new: ModuleView
+) -> tuple[Finding, list[Finding]]:
+    """The finding on an edit's target with what is said of the names that it uses; and findings on the local ones."""
+    if target.carried is None:
+        return target.finding, []
+    values, same = edit_value_findings(entry, target.carried, old, new)
+    finding = target.finding
+    if finding.kind == "changed elsewhere":
+        told = names_detail(entry, same, [*values, *relied_on], old)
+        finding = replace(finding, detail="; ".join(filter(None, [finding.detail, told])))
+    return finding, values
 
 
 def compare_target(old: ReleaseModule, new: ReleaseModule, patch: Patch) -> TargetVerdict:

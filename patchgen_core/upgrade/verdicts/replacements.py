@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import copy
 import textwrap
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from patchgen_core.codegen.added_code import import_source, unique
+from patchgen_core.codegen.edit_checks import bound_names
+from patchgen_core.codegen.edited_targets import edited_function
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.renaming import rename_definition
+from patchgen_core.codegen.renaming import map_prefixes, rename_definition
 from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.config.declarations import Patch
@@ -18,8 +21,10 @@ from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.forms import PROSE, is_same_code
 from patchgen_core.syntax.index import index_module
-from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods, without_docstring
+from patchgen_core.syntax.patterns import stand_in
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName, read_target_name
 
@@ -30,11 +35,13 @@ WHOLE = ("class_replacement", "function_replacement", "external")
 @dataclass(frozen=True)
 class PatchReplacement:
     """A patch and what it puts in its target's place: `node`, as the generated module has it, with its own decorators;
-    None for an external replacement, and for one that cannot be read."""
+    None for an external replacement, and for one that cannot be read. Of an edit, `node` is a function of the target's
+    parameters with the edit's code."""
 
     patch: Patch
     target_name: TargetName
     node: Definition | None
+    edit: DeclaredEdit | None = None
 
     @property
     def functions(self) -> list[tuple[str, Function]]:
@@ -62,8 +69,12 @@ class ConfigReplacements:
         declared = [p if p.location else replace(p, location=location) for p in unique(self.config.patches)]
         planned = [plan for patch in declared if (plan := self._plan(patch)) is not None]
         settled, _, _ = settle_names(planned, self._helpers)
+        edits = {id(entry.patch): DeclaredEdit(entry) for entry in planned if entry.patch.is_edit}
         nodes = {id(entry.patch): _parsed(entry) for entry in settled}
-        return tuple(PatchReplacement(patch, read_target_name(patch), nodes.get(id(patch))) for patch in declared)
+        return tuple(
+            PatchReplacement(patch, read_target_name(patch), nodes.get(id(patch)), edits.get(id(patch)))
+            for patch in declared
+        )
 
     def _plan(self, patch: Patch) -> PlannedPatch | None:
         plans = (resolve_patch(view.side, patch, self.loaded, self.sources) for view in self.views)
@@ -124,11 +135,42 @@ def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelp
 
 def _parsed(planned: PlannedPatch) -> Definition | None:
     replacement = planned.replacement
+    if planned.patch.is_edit and planned.patch.kind != "class_edit":
+        return edit_node(planned)
     if replacement is None:
         return None
     tree = ast.parse("\n".join([*replacement.decorators, replacement.text]))
     node = tree.body[0]
     return node if isinstance(node, (ast.ClassDef, *FUNCTIONS)) else None
+
+
+def edit_node(planned: PlannedPatch) -> Definition | None:
+    """A function with the code of an edit, and as parameters the names that its target binds; None for no code."""
+    function = edited_function(planned)
+    if function is None:
+        return None
+    if planned.replacement is not None:
+        body = without_docstring(ast.parse(planned.replacement.text).body[0])
+    elif planned.patch.kind == "code_replacement":
+        body = _quoted_body(map_prefixes(planned.patch.code, planned.patch.name_map))
+    else:
+        return None
+    if not body:
+        return None
+    parameters = {argument.arg for argument in ast.walk(function.args) if isinstance(argument, ast.arg)}
+    others = sorted(bound_names(function, ()) - parameters)
+    arguments = copy.copy(function.args)
+    arguments.kwonlyargs = [*arguments.kwonlyargs, *(ast.arg(name) for name in others)]
+    arguments.kw_defaults = [*arguments.kw_defaults, *(None for _ in others)]
+    fields = {**dict(ast.iter_fields(function)), "args": arguments, "body": body, "decorator_list": []}
+    return ast.copy_location(type(function)(**fields), function)
+
+
+def _quoted_body(code: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(stand_in(code)).body
+    except SyntaxError:  # told when the config is generated
+        return []
 
 
 def is_replacement(upstream: Definition, package: str, ours: Replacement) -> bool:

@@ -6,10 +6,13 @@ import ast
 from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
+from patchgen_core.config.declarations import WRAPPERS
 from patchgen_core.syntax.forms import PROSE, form, is_same_code
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
+from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.callers import calls_of
+from patchgen_core.upgrade.verdicts.edit_verdicts import carried_edit, definition_of, edit_finding
 from patchgen_core.upgrade.verdicts.module_names import used_names
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
@@ -23,10 +26,12 @@ _PLAIN_BASES = frozenset(["PreTrainedModel", "GenerationMixin", "GradientCheckpo
 
 @dataclass(frozen=True)
 class TargetVerdict:
-    """What happened to a patch's target alone; `new_name` is what it is called now, if it moved."""
+    """What happened to a patch's target alone; `new_name` is what it is called now, if it moved. An edit is `carried`
+    over where its target changed."""
 
     finding: Finding
     new_name: str = ""
+    carried: CarriedEdit | None = None
 
 
 def target_verdict(
@@ -63,7 +68,19 @@ class _TargetComparison:
             return TargetVerdict(Finding("moved", self.name.dotted, "target", detail, "must change", diff), place)
         by_text = not self.old.side.is_recorded and not self.new.side.is_recorded
         change = compare(self.name.dotted, before, after, self.versions, by_text=by_text)
-        return TargetVerdict(self._finding(before, after, change))
+        return self._edited(after, change) or TargetVerdict(self._finding(before, after, change))
+
+    def _edited(self, after: TargetDefinitions, change: TargetChange) -> TargetVerdict | None:
+        """The verdict on the target of an edit that changed."""
+        edit, new = self.entry.edit, definition_of(after)
+        if edit is None or new is None or change.kind in ("unchanged", "cosmetic"):
+            return None
+        carried = carried_edit(edit, self.name, self.old, self.new)
+        if carried is None:
+            return None
+        target = carried.edit.patch.target
+        finding = edit_finding(self.name.dotted, carried, change, new, edit)
+        return TargetVerdict(finding, target if target != edit.patch.target else "", carried)
 
     def _finding(self, before: TargetDefinitions, after: TargetDefinitions, change: TargetChange) -> Finding:
         name, patched = self.name.dotted, self.patched
@@ -87,6 +104,8 @@ class _TargetComparison:
     def _fits(self, change: TargetChange) -> list[Fit]:
         """Whether the replacement takes what the new signatures' callers pass."""
         results = []
+        if self.entry.patch.is_edit:  # upstream's signature stays
+            return []
         ours = {function.name: function for _, function in self.entry.functions}
         for before, after in change.signatures:
             mine = self.entry.node if isinstance(self.entry.node, FUNCTIONS) else ours.get(before.name)
@@ -136,7 +155,8 @@ def is_upstream(
 ) -> bool:
     """Whether upstream's definition is what the patch puts in its place, up to docstring and annotations."""
     node = entry.node
-    if node is None or entry.patch.kind == "init_modification" or len(target.nodes) != 1 or target.home is not None:
+    is_whole = not entry.patch.is_edit and entry.patch.kind not in WRAPPERS
+    if node is None or not is_whole or len(target.nodes) != 1 or target.home is not None:
         return False
     theirs = target.nodes[0]
     with_decorators = not (entry.target_name.method and entry.patch.keep_decorators)

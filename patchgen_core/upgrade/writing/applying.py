@@ -76,11 +76,11 @@ def _unfinished(report: UpgradeReport, omissions: Sequence[Omission]) -> dict[Ke
     places = {omission.rebase.location for omission in omissions}
     problems = {}
     for config in report.configs:
-        count = sum(p.rebase is not None and p.rebase.location in places for p in config.patches)
-        if count:
-            message = (
-                f"{config.config} is not generated: {count} of its replacements {'is' if count == 1 else 'are'} left"
-            )
+        left = [p.rebase for p in config.patches if p.rebase is not None and p.rebase.location in places]
+        if left:
+            nouns = "patches" if len({rebase.noun for rebase in left}) > 1 else f"{left[0].noun}s"
+            verb = "is" if len(left) == 1 else "are"
+            message = f"{config.config} is not generated: {len(left)} of its {nouns} {verb} left"
             hint = "Carry over what is left by hand, or decide that nothing is to be; then generate it."
             problems[config.path, config.config] = Problem(message, Location(config.path, config.line), hint)
     return problems

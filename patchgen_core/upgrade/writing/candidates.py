@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen_core.authoring.edits.arguments import change_argument, rename_call
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.declarations import rename_target, rename_undecorated_class
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import read_source
-from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.results import ArgumentChange, ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
 
 Key = tuple[str, str]
 """A config: its file, and what reports call it."""
@@ -160,18 +161,46 @@ def _candidate(
         source, file = read_source(path), files.get(path)
         name, node = next(((name, node) for name, node in source.definitions if node.lineno == line), ("", None))
         text = rebase.marked if is_marked else rebase.merged.text
-        changes = replace_definition(file, line, rebase.ours, text)
-        if changes is None or node is None:
+        changes = replace_definition(file, line, rebase.ours, text) if text != rebase.ours else {}
+        if changes is None or (rebase.ours and node is None):
             return f"line {line} of '{display_path(path)}' holds another text now"
         file.changed(changes).encoded  # noqa: B018 - raises where a character cannot be written
+        arguments = [change for wish in wishes for change in wish.rebase.arguments]
+        if reason := _contradiction(arguments):
+            return reason
         renames = tuple(rename for wish in wishes if wish.patch.new_name for rename in _renames(files, wish))
+        renames += tuple(_argument_change(files, change) for change in dict.fromkeys(arguments))
     except PatchgenError as error:
         return error.problems[0].message
-    span = (source.first_line(node), source.last_line(node))
+    span = (source.first_line(node), source.last_line(node)) if node is not None else (line, line)
     if any(other.path == path and other.span[0] <= span[1] and span[0] <= other.span[1] for other in others):
         return "it stands inside another definition that is written"
     configs = frozenset({*(use.config for use in uses), *((w.config.path, w.config.config) for w in wishes)})
     return Candidate(rebase, name, path, span, changes, renames, configs, is_marked)
+
+
+def _contradiction(arguments: Sequence[ArgumentChange]) -> str:
+    """Why a call cannot say what its edits need: they need different things; empty when they do not."""
+    wanted: dict[tuple[Location, str, str], str] = {}
+    for change in arguments:
+        if wanted.setdefault((change.location, change.name, change.old), change.new) != change.new:
+            return f"{change.location} declares edits of several targets, which need different places now"
+    return ""
+
+
+def _argument_change(files: ConfigFiles, change: ArgumentChange) -> FileChanges:
+    """What has the declaration of an edit say something else; a PatchgenError where it cannot be written there."""
+    file = files.get(Path(change.location.file))
+    changes: Changes | None = {}
+    if change.name:
+        changes = change_argument(file, change.location.line, change.call, change.name, change.old, change.new)
+    renamed: Changes | None = {}
+    if change.call != change.new_call:
+        renamed = rename_call(file, change.location.line, change.call, change.new_call)
+    if changes is None or renamed is None:
+        what = f"'{change.name}' of {change.call}" if changes is None else change.call
+        raise PatchgenError(f"{what} is not written as a text in {change.location}", change.location)
+    return file.path, {**changes, **renamed}
 
 
 def _is_outside(project: Project, path: Path) -> str:

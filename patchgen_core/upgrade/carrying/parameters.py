@@ -1,0 +1,34 @@
+"""Parameters that edits add, in another release."""
+
+from __future__ import annotations
+
+import ast
+
+from patchgen_core.errors import did_you_mean
+from patchgen_core.syntax.nodes import FUNCTIONS
+from patchgen_core.syntax.signatures import read_parameters
+from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdit
+from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
+
+
+def carry_parameter(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefinition) -> CarriedEdit:
+    """What becomes of an added parameter, which may stand beside one that is called otherwise now."""
+    before, after = _names(old), _names(new)
+    name = edit.code.partition(":")[0].partition("=")[0].strip()
+    if name in after:
+        return CarriedEdit("now upstream", edit, f"upstream has the parameter '{name}' itself now: delete it")
+    at = edit.patch.at
+    if not at or at in after:
+        return CarriedEdit("stays", edit)
+    if at in before and len(before) == len(after):
+        other = after[before.index(at)]
+        others = [one for one in before if one != at] == [one for one in after if one != other]
+        if other not in before and others:
+            return CarriedEdit("moved", edit.changed(at=other), f"'{at}' is called '{other}' now")
+    hint = did_you_mean(at, after) or f"It has: {', '.join(after)}."
+    return CarriedEdit("gone", edit, f"it has no parameter '{at}' any more; {hint[:1].lower()}{hint[1:].rstrip('.')}")
+
+
+def _names(definition: ReleaseDefinition) -> list[str]:
+    node: ast.AST = definition.node
+    return [parameter.name for parameter in read_parameters(node)] if isinstance(node, FUNCTIONS) else []

@@ -1,0 +1,82 @@
+"""Edits carried over from one release of upstream to another, as they are to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchgen_core.authoring.edits.arguments import text_literal
+from patchgen_core.authoring.edits.needed_imports import missing_imports
+from patchgen_core.config.declarations import Patch, PatchKind
+from patchgen_core.errors import Location
+from patchgen_core.syntax.diffs import unified_diff
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdit
+from patchgen_core.upgrade.merging.merge import mark_conflicts
+from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.results import ArgumentChange, Merged, Rebase
+
+CALLS: dict[PatchKind, str] = {
+    "method_edit": "edit_method",
+    "function_edit": "edit_function",
+    "code_replacement": "replace_code",
+    "code_deletion": "delete_code",
+    "parameter_addition": "add_parameter",
+}
+"""What declares each kind of edit that has a place."""
+
+
+def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, sources: SourceCache) -> Rebase | None:
+    """An edit as it would be for the new release; None where there is nothing to carry over."""
+    if carried.state in ("gone", "ambiguous", "now upstream"):
+        return None
+    patch, replacement = edit.patch, edit.planned.replacement
+    assert patch.location is not None
+    location = replacement.location if replacement is not None else patch.location
+    ours, text = edit.text, carried.edit.text
+    if carried.conflict is not None:
+        merged = Merged(ours, "syntax", (carried.conflict,), carried.notes)
+        return Rebase(location, ours, merged, "", mark_conflicts(ours, merged) if ours else "", is_edit=True)
+    arguments = tuple(_argument_changes(patch, carried.edit.patch, patch.location))
+    needs: tuple[str, ...] = ()
+    if text != ours:
+        needs = missing_imports(text, sources.get(Path(location.file)), new.source, new.upstream)
+    before, after = (declaration_text(one) for one in (edit, carried.edit))
+    name = replacement.name if replacement is not None else CALLS.get(patch.kind, patch.kind)
+    diff = unified_diff(before, after, name, f"{name} (carried over)") if before != after else ""
+    merged = Merged(text, "same" if text == ours else "syntax", (), carried.notes)
+    return Rebase(location, ours, merged, diff, "", needs, True, arguments)
+
+
+def _argument_changes(old: Patch, new: Patch, location: Location) -> Iterator[ArgumentChange]:
+    calls = CALLS.get(old.kind, ""), CALLS.get(new.kind, "")
+    pairs = zip(_arguments(old), _arguments(new))
+    changes = [(name, one, other) for (name, one), (_, other) in pairs if one != other]
+    if not changes and calls[0] != calls[1]:
+        changes = [("", "", "")]
+    yield from (ArgumentChange(location, *calls, *change) for change in changes)
+
+
+def _arguments(patch: Patch) -> list[tuple[str, str]]:
+    """The arguments that say where an edit is and what comes there, by their names."""
+    if patch.kind == "code_replacement":
+        return [("old", patch.at), ("new", patch.code)]
+    if patch.kind == "code_deletion":
+        return [("code", patch.at)]
+    if patch.kind == "parameter_addition":
+        return [("parameter", patch.code), ("before" if patch.is_before else "after", patch.at)]
+    return [("at", patch.at)]
+
+
+def declaration_text(edit: DeclaredEdit) -> str:
+    """An edit as reports show it: the call that declares it, and its function."""
+    patch = edit.patch
+    call = f"config.{CALLS.get(patch.kind, 'edit_class')}"
+    arguments = [text_literal(patch.target)]
+    for name, text in _arguments(patch):
+        is_first = name in ("old", "new", "code", "parameter")
+        arguments += [text_literal(text) if is_first else f"{name}={text_literal(text)}"] if text else []
+    has_lines = any("\n" in argument for argument in arguments)
+    inside = ",\n".join(f"    {argument}" for argument in arguments) if has_lines else ", ".join(arguments)
+    head = f"{call}(\n{inside},\n)" if has_lines else f"{call}({inside})"
+    return f"@{head}\n{edit.text}\n" if edit.text else f"{head}\n"
