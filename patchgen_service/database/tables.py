@@ -60,6 +60,14 @@ class Repository(Base):
     created: Mapped[datetime]
 
 
+class RemovedRepository(Base):
+    """The number of a repository that was removed, which no other one gets: badges, feeds and webhooks name it."""
+
+    __tablename__ = "removed_repository"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+
+
 class Commit(Base):
     """A commit that something was run on, or that a result is compared with."""
 

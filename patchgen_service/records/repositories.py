@@ -9,11 +9,12 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from sqlalchemy import delete, inspect, select
+from sqlalchemy import delete, func, inspect, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_service.database.tables import PeriodicTask, Repository, Run
+from patchgen_service.database.statements import is_postgresql
+from patchgen_service.database.tables import PeriodicTask, RemovedRepository, Repository, Run
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.git.command import hide_secrets
 from patchgen_service.records.audit import SERVICE, write_audit
@@ -40,11 +41,19 @@ def add_repository(session: Session, secrets: SecretBox, actor: str, now: dateti
             raise PatchgenError(f"a repository needs a {name}")
     if session.scalar(select(Repository.id).filter_by(name=values["name"])) is not None:
         raise PatchgenError(f"there is a repository '{values['name']}' already")
-    repository = Repository(created=now, **_encrypt(values, secrets))
+    repository = Repository(id=_next_number(session), created=now, **_encrypt(values, secrets))
     session.add(repository)
     session.flush()
     write_audit(session, actor, "repository.add", now, repository.name, repository.id, **_show(values))
     return repository
+
+
+def _next_number(session: Session) -> int | None:
+    """The number of the next repository, which no other had; None where the database sees to that."""
+    if is_postgresql(session):
+        return None
+    newest = (session.scalar(select(func.max(table.id))) or 0 for table in (Repository, RemovedRepository))
+    return max(newest) + 1
 
 
 def change_repository(
@@ -78,6 +87,7 @@ def remove_repository(
     turns = [f"{task} {repository.id}" for task in ("poll", "schedule")]
     session.execute(delete(PeriodicTask).where(PeriodicTask.name.in_(turns)))
     write_audit(session, actor, "repository.remove", now, repository.name, url=hide_secrets(repository.url))
+    session.add(RemovedRepository(id=repository.id))
     session.delete(repository)
     session.flush()
     return runs

@@ -75,7 +75,17 @@ def test_a_removed_repository_takes_all_of_its_rows_along(team: Team) -> None:
         assert remove_repository(session, team.repository(session), "ada", NOW) == [unfinished.id]
     with team.transactions() as session:
         kept = [table.name for table in Base.metadata.sorted_tables if session.execute(select(table)).first()]
+    kept.remove("removed_repository")
     assert kept == ["artifact", "environment", "audit_entry"], "what retention removes, and what stays"
+
+
+def test_a_removed_repository_leaves_its_number_to_none(team: Team) -> None:
+    """Badges, feeds and webhooks name it, and its mirror stays for a while."""
+    with team.transactions() as session:
+        first = add_repository(session, BOX, "ada", NOW, name="acme/first", url=URL)
+        number = first.id
+        remove_repository(session, first, "ada", NOW)
+        assert add_repository(session, BOX, "ada", NOW, name="acme/second", url=URL).id > number
 
 
 @pytest.mark.parametrize(
