@@ -23,6 +23,7 @@ from patchgen_service.isolation.box import SEARCH_PATH, Box, Kind, Limits, own_p
 from patchgen_service.isolation.process import run_command
 
 _OWN = "pytest-patchgen"
+_MODELS = "parity"
 _COMPLETE = "complete"
 _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _FORMAT = 1
@@ -42,8 +43,9 @@ class Recipe:
 
     Attributes:
         python: as :func:`find_interpreter` takes it; empty for that of the service.
-        constraints: the text of a constraints file.
-        requirements: what is installed beside what the gate needs.
+        constraints: the text of a constraints file; what it names of the packages that models run with, such as torch
+            and transformers, is installed.
+        requirements: what is installed beside that and what the gate needs.
         transformers: a release that takes the place of the one in the constraints; empty for that.
         index: URL of the package index; empty for pip's own.
     """
@@ -87,7 +89,9 @@ class Recipe:
         """All that pip is asked for."""
         chosen = (f"transformers=={self.transformers}",) if self.transformers else ()
         own = (_OWN,) if self.pins_own else tuple(_own_requirements())
-        return (*own, *(line for line in self.requirements if _read_name(line) != _OWN), *chosen)
+        named = {_read_name(line) for line in self.constraints.splitlines()}
+        models = (name for name in _names_for_models() if name in named)
+        return (*own, *models, *(line for line in self.requirements if _read_name(line) != _OWN), *chosen)
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,15 @@ def _own_requirements() -> Iterator[str]:
         requirement = Requirement(line)
         if requirement.marker is None or "extra" not in str(requirement.marker):
             yield line
+
+
+def _names_for_models() -> Iterator[str]:
+    """The packages of the extra that runs models."""
+    for line in distribution(_OWN).requires or ():
+        requirement = Requirement(line)
+        marker = requirement.marker
+        if marker is not None and marker.evaluate({"extra": _MODELS}) and not marker.evaluate({"extra": ""}):
+            yield canonicalize_name(requirement.name)
 
 
 def _copy_own(site_packages: Path) -> None:

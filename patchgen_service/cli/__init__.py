@@ -109,6 +109,9 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--branch", default="main", help="its default branch")
     parser.add_argument("--project", action="append", help="folder with a [tool.patchgen] (default: its root)")
     parser.add_argument("--constraints", default="", metavar="FILE", help="constraints of its environment")
+    parser.add_argument(
+        "--require", action="append", metavar="PACKAGE", help="what its environment has beside what the gate needs"
+    )
     parser.add_argument("--poll", type=int, default=0, metavar="SECONDS", help="look for pushes that often")
     parser.add_argument("--public", action="store_true", help="everybody who reaches the service may look")
     parser.add_argument("--trusted", action="store_true", help="run its code without isolation")

@@ -87,7 +87,7 @@ def add_repository_of(options: argparse.Namespace) -> int:
     site = open_site(settings_of(options))
     columns = {"name": options.name, "url": options.url, "forge": options.forge, "is_trusted": options.trusted}
     columns |= {"default_branch": options.branch, "poll_seconds": options.poll, "constraints": options.constraints}
-    columns |= {"projects": options.project or ["."], "is_public": options.public}
+    columns |= {"projects": options.project or ["."], "extras": options.require or [], "is_public": options.public}
     with site.transactions() as session:
         repository = add_repository(session, site.secrets, _ACTOR, site.clock(), **columns)
     print(_next_steps(site, repository))

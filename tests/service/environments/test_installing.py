@@ -40,6 +40,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WheelIndex]:
             index.add(requirement.name, version(requirement.name))
     for number in ("1.0", "2.0"):
         index.add("tiny", number, f"VERSION = {number!r}\n")
+        index.add("safetensors", number)
     yield index
     index.close()
 
@@ -51,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recipe(index: WheelIndex) -> Recipe:
-    return Recipe(constraints="tiny<2\n", requirements=("tiny",), index=index.url)
+    return Recipe(constraints="tiny<2\nSafeTensors==1.0\nunrelated==3\n", requirements=("tiny",), index=index.url)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,16 @@ def test_an_environment_has_what_is_asked_for_within_its_constraints(environment
     number, path = ask(environment, code).split()
     assert number == version(OWN)
     assert Path(path).is_relative_to(environment.python.parents[1])
+
+
+def test_an_environment_has_what_its_constraints_name_of_what_models_run_with(environment: PythonEnvironment) -> None:
+    """A team's constraints file is enough: of what else it names, nothing is installed."""
+    code = "from importlib.metadata import distributions; print(*(one.name for one in distributions()))"
+    names = set(ask(environment, code).split())
+    assert "safetensors" in names
+    assert not names & {"torch", "transformers", "unrelated"}
+    code = "from importlib.metadata import version; print(version('safetensors'))"
+    assert ask(environment, code) == "1.0"
 
 
 def test_an_environment_is_made_once(
