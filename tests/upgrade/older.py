@@ -18,7 +18,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen_core.authoring.slim.slim import Slimmed, slim
 from patchgen_core.build.artifacts import make_outcomes
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import Problem
 from patchgen_core.files import write_files
@@ -141,6 +143,22 @@ def generate(project: Project, release: Release) -> tuple[Problem, ...]:
             problems += contracts.examine(outcome.artifact, outcome.path).errors
             write_files(outcome.artifact.output(save_diff=True))
     return tuple(dict.fromkeys(problems))
+
+
+_CHANGES = ("changed", "signature changed", "decorators changed")
+OF_EDITS = {
+    "changed elsewhere": _CHANGES,
+    "place changed": _CHANGES,
+    "place moved": _CHANGES,
+    "place gone": _CHANGES,
+    "place ambiguous": _CHANGES,
+}
+"""The verdicts on edits, with those that the table may have of their targets."""
+
+
+def slim_configs(project: Project, release: Release) -> list[Slimmed]:
+    """Write the replacements of all configs as edits where that says the same against a release."""
+    return slim(Selection(replace(project, upstream=(release.folder,))))
 
 
 def take_step(project: Project, releases: Releases, version: str, *, passing: Iterable[str] = ()) -> Step:
