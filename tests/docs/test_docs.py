@@ -54,6 +54,7 @@ def step_red(folder: Path) -> None:
 
 QWEN3 = "transformers.models.qwen3.modeling_qwen3"
 QWEN3_CONFIG = "acme/models/qwen3/qwen3_gpu_patch_gen_config.py"
+QWEN3_EDITS = "acme/models/qwen3/qwen3_edits_patch_gen_config.py"
 
 
 def old_release(site: Path) -> Path:
@@ -77,6 +78,13 @@ def step_made_before(folder: Path) -> None:
     with TemporaryDirectory() as temporary:
         project = replace(load_project(folder), upstream=(old_release(Path(temporary)),))
         generate_and_write(Selection(project, project.find_configs()), save_diff=True)
+
+
+def step_edits_before(folder: Path) -> None:
+    """The files of the config that edits Qwen3 are generated against transformers 5.16.1."""
+    with TemporaryDirectory() as temporary:
+        project = replace(load_project(folder), upstream=(old_release(Path(temporary)),))
+        generate_and_write(Selection(project, [folder / QWEN3_EDITS]), save_diff=True)
 
 
 def step_checkout(folder: Path) -> None:
@@ -107,6 +115,7 @@ def step_other_generator(folder: Path) -> None:
 STEPS = {
     "red": step_red,
     "made-before": step_made_before,
+    "edits-before": step_edits_before,
     "two-deleted": step_two_deleted,
     "checkout": step_checkout,
     "other-generator": step_other_generator,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache
@@ -20,6 +22,19 @@ from patchgen_core.upstream.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 from tests.upstream.shop import BIASED, HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
 
+EDIT = """
+@config.edit_method("Norm.forward", at="y = y * 2")
+def norm_forward(y):
+    y = y + 1
+    ...
+"""
+EDITED = (
+    "        x = x + 1\n        y = y * 2\n        return x + y\n",
+    "        x = x + 2\n        y = y * 2\n        return x + y\n",
+    "        x = x + 1\n        y = y - 1\n        y = y * 2\n        return x + y\n",
+    "        return x + y\n",
+)
+"""A function; changed elsewhere than at an edit's place; with another value of a name there; and without the place."""
 PINNED = PREAMBLE.replace('_gpu.py")', '_gpu.py", transformers_version="1.0")')
 
 
@@ -73,6 +88,20 @@ def test_states_of_patches_and_config(work: Workspace, shop: Path) -> None:
     assert states(row) == states(norm)
     assert states(head) == ["absent", "ok", "ok", "ok", "ok", "ok", "breaks"]
     assert report.exit_code == 1
+
+
+def test_an_edit_is_ok_where_upstream_changed_elsewhere(work: Workspace, tmp_path: Path) -> None:
+    texts = [f"class Norm:\n    def forward(self, x, y):\n{body}" for body in EDITED]
+    folders = [tmp_path / version for version in ("1.0", "1.1", "1.2", "1.3")]
+    for folder, text in zip(folders, texts):
+        wheel = write_wheel(tmp_path, folder.name, (text,))
+        shutil.unpack_archive(wheel, folder, "zip")
+    work.upstream(texts[0])
+    work.config(EDIT)
+    assert fix(check(Selection(work.project))).exit_code == 0
+    (patch,) = only(of(work, WantedReleases((), sources=tuple(folders)), offline=True)).patches
+    assert states(patch) == ["ok", "ok", "changed", "breaks"]
+    assert "used y changed" in patch.cells[2].reasons[0]
 
 
 def test_reasons_name_what_upstream_changed_and_what_fails(work: Workspace, shop: Path) -> None:

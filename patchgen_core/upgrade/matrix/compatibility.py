@@ -22,6 +22,7 @@ from patchgen_core.upgrade.release_project import Generation, ReleaseProject
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.upgrade.verdicts.module_view import view_of
+from patchgen_core.upgrade.verdicts.replacements import resolve_patch
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.pool import WorkerPool, count_cpus
@@ -94,11 +95,13 @@ class CompatibilityChecker:
         return results
 
     def _targets(self, key: ConfigKey, project: ReleaseProject) -> tuple[Finding | None, ...]:
-        patches = patches_of(self.configs[key])
-        old, new = self._base_modules[key], project.release_module(self.configs[key])
+        loaded = self.configs[key]
+        patches = patches_of(loaded)
+        old, new = self._base_modules[key], project.release_module(loaded)
         if old is None or new is None:
             return (None,) * len(patches)
-        return tuple(compare_target(old, new, patch).finding for patch in patches)
+        planned = [resolve_patch(old, patch, loaded, self.sources) if patch.is_edit else None for patch in patches]
+        return tuple(compare_target(old, new, patch, plan).finding for patch, plan in zip(patches, planned))
 
     @cached_property
     def _base_modules(self) -> dict[ConfigKey, ReleaseModule | None]:

@@ -73,7 +73,8 @@ def _new_errors(new: Generation, base: Generation | None) -> list[PatchProblem]:
 
 
 def _changed(version: str, target: Finding | None) -> Cell:
-    if target is None or target.kind in _ALIKE:
+    is_elsewhere = target is not None and target.kind == "changed elsewhere" and target.risk == "safe"
+    if target is None or target.kind in _ALIKE or is_elsewhere:
         return Cell(version, "ok")
     state: State = "cosmetic" if target.kind == "cosmetic" else "changed"
     return Cell(version, state, (f"{target.kind}: {target.detail}" if target.detail else target.kind,))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
 from patchgen_core.upgrade.verdicts.callers import base_findings, caller_findings
@@ -86,9 +88,19 @@ def _with_values(
     return finding, values
 
 
-def compare_target(old: ReleaseModule, new: ReleaseModule, patch: Patch) -> TargetVerdict:
-    """What happened to a patch's target alone, whatever its replacement is and whatever that relies on."""
-    return target_verdict(PatchReplacement(patch, read_target_name(patch), None), view_of(old), view_of(new), None)
+def compare_target(
+    old: ReleaseModule, new: ReleaseModule, patch: Patch, planned: PlannedPatch | None = None
+) -> TargetVerdict:
+    """What happened to a patch's target alone, whatever a replacement is and relies on; of a planned edit, to its
+    place."""
+    edit = DeclaredEdit(planned) if planned is not None and patch.is_edit else None
+    entry, before, after = PatchReplacement(patch, read_target_name(patch), None, edit), view_of(old), view_of(new)
+    verdict = target_verdict(entry, before, after, None)
+    values = edit_value_findings(entry, verdict.carried, before, after)[0] if verdict.carried is not None else []
+    if verdict.finding.kind == "changed elsewhere" and values:
+        finding = replace(verdict.finding, detail="; ".join(map(str, values)), risk="review")
+        return replace(verdict, finding=finding)
+    return verdict
 
 
 def in_order(patched: ConfigReplacements, view: ModuleView) -> list[PatchReplacement]:
