@@ -44,6 +44,8 @@ class ToyBatch:
         trained: the same batch in a training step; None where this is that.
         changes: what differs in the configuration of the models that are run on it.
         is_narrow: whether it is run in the last of the dtypes that are compared in place of the first.
+        is_in_pieces: whether it is longer than what patched code may work on at a time; sums over pieces have other
+            bits than those over all of it.
     """
 
     name: str
@@ -55,11 +57,17 @@ class ToyBatch:
     trained: ToyBatch | None = None
     changes: tuple[Change, ...] = ()
     is_narrow: bool = False
+    is_in_pieces: bool = False
 
     @property
     def has_media(self) -> bool:
         """Whether it has pictures, videos or sounds."""
         return bool(MEDIA & self.inputs.keys())
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether a patched model may compute in another order than upstream's, so that bits differ."""
+        return self.mode.is_rounded or self.is_in_pieces
 
     @property
     def is_large(self) -> bool:

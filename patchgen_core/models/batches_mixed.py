@@ -27,7 +27,7 @@ def mixed_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     - *videos first*: two of unlike length, size and rate, and a picture behind them;
     - *videos alone*: the same without a picture;
     - *sounds in a row*: two of unlike length, above a row without;
-    - *sound in video*: a video with the sound that belongs to it.
+    - *sound in video*: a row for each video, with the sound that belongs to it, of unlike length.
     """
     picture, video, sound = (find_medium(toy, name) for name in ("image", "video", "audio"))
     has_tower = vision_config(toy) is not None
@@ -48,7 +48,7 @@ def mixed_batches(toy: ToyModel) -> Iterator[WantedBatches]:
             "sounds in a row", (partial(_sounds_in_a_row, toy, sound, one) for one in sounds), "input_features"
         )
         if video is not None and "use_audio_in_video" in toy.takes:
-            sounds = [inputs for count, inputs in sound_inputs(toy) if count == 1]
+            sounds = [inputs for _, inputs in sorted(sound_inputs(toy), key=lambda one: one[0], reverse=True)]
             forms = (partial(_sound_in_video, toy, video, sound, one) for one in sounds)
             yield _wanted("sound in video", forms, "input_features", "pixel_values_videos")
 
@@ -107,14 +107,15 @@ def _sound_counts(toy: ToyModel, inputs: Mapping[str, Any]) -> list[int]:
 
 
 def _sound_in_video(toy: ToyModel, video: Medium, sound: Medium, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The placeholders of the video before those of its sound, between the marks of both."""
-    values, grids = next(patches(vision_of(toy), _VIDEO_SIZES[:1]))
-    rates = {"second_per_grid_ts": torch.ones(1), "video_second_per_grid": torch.ones(1)}
+    """In each row the placeholders of a video before those of its sound, between the marks of both."""
+    things = len(inputs["input_features"])
+    values, grids = next(patches(vision_of(toy), _VIDEO_SIZES[:1] * things))
+    rates = {"second_per_grid_ts": torch.ones(things), "video_second_per_grid": torch.ones(things)}
     videos = {"pixel_values_videos": values, "video_grid_thw": grids}
     videos |= {name: value for name, value in rates.items() if name in toy.takes}
-    count = sum(feature_counts(toy, _VIDEOS, videos, 1))
+    counts = feature_counts(toy, _VIDEOS, videos, things)
     whole = Medium("video", video.number, video.token)
     inner = Medium("audio", sound.number, sound.token)
-    pieces = [Piece(whole, count), Piece(inner, sum(_sound_counts(toy, inputs)))]
+    rows = [[Piece(whole, seen), Piece(inner, heard)] for seen, heard in zip(counts, _sound_counts(toy, inputs))]
     marks = (video.start, sound.start), (sound.end, video.end)
-    return with_media(toy, [pieces], {**videos, **inputs, "use_audio_in_video": True}, marks)
+    return with_media(toy, rows, {**videos, **inputs, "use_audio_in_video": True}, marks)

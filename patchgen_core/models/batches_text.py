@@ -159,6 +159,22 @@ def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mappin
     return inputs | {"position_ids": positions.contiguous()}
 
 
+def two_sequences(toy: ToyModel) -> Iterator[WantedBatches]:
+    """Two sequences in one row without labels; a model may let the second one see the first."""
+    if vocabulary(toy) is not None and {"input_ids", "position_ids", "kwargs"} <= toy.takes:
+        yield WantedBatches("two sequences", tuple(partial(_without_labels, form) for form in _packed_forms(toy)))
+
+
+def _without_labels(form: Form) -> Mapping[str, Any]:
+    return {name: value for name, value in form().items() if name in ("input_ids", "position_ids", "use_cache")}
+
+
+def lengths_of(ends: torch.Tensor) -> Mapping[str, Any]:
+    """What a collator gives of the sequences in a row, which end at these tokens; 0 is the first."""
+    ends, longest = ends.to(torch.int32), int(ends.diff().max())
+    return {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": longest, "max_length_k": longest}
+
+
 def has_axes(toy: ToyModel) -> bool:
     """Whether a token has several positions: in time, by height and by width."""
     rope = getattr(toy.config.get_text_config(decoder=True), "rope_parameters", None) or {}

@@ -22,6 +22,8 @@ _SWITCHES = frozenset(
         "is_decoder",
         "add_cross_attention",
         "return_dict",
+        "output_attentions",
+        "output_hidden_states",
     }
 )
 """Fields that are no trait of a model, or that no training changes."""
@@ -84,7 +86,7 @@ def _change(part: ConfigPart, values: Values) -> Change:
 
 def _booleans(part: ConfigPart, read: Collection[str]) -> Iterator[list[Values]]:
     for name, value in part.fields.items():
-        if name in read and isinstance(value, bool) and name not in _SWITCHES and not name.startswith("output_"):
+        if name in read and isinstance(value, bool) and name not in _SWITCHES:
             yield [{name: not value}]
 
 

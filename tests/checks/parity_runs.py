@@ -73,8 +73,9 @@ def compare(
     dtypes: tuple[str, ...] = (),
     level: str = STANDARD,
     setup: ModelSetup | None = None,
+    on_disk: str = "",
 ) -> CheckResult:
-    """What the check says of a config, before allowances count."""
+    """What the check says of a config, before allowances count; of a text that is ``on_disk`` no more, if given."""
     artifact = make(work, text, preamble)
     name = f"played_{next(_COUNT)}"
     spec = importlib.util.spec_from_file_location(name, artifact.path)
@@ -82,6 +83,8 @@ def compare(
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    if on_disk:
+        artifact.path.write_text(on_disk, encoding="utf-8")
     request = ParityRequest(
         module=name,
         path=str(artifact.path),
@@ -92,14 +95,15 @@ def compare(
         dtypes=dtypes or ("float32",),
         offered=(implementation,),
         level=level,
+        text=artifact.text if on_disk else None,
     )
     return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES, setup)
 
 
-def edited(target: str, edits: Mapping[str, str]) -> str:
-    """A patch of a method of Qwen2.5-VL: upstream's text with each piece replaced, which it has once."""
+def edited(target: str, edits: Mapping[str, str], module: str = _VISION_LANGUAGE) -> str:
+    """A patch of a method, by default of Qwen2.5-VL: upstream's text with each piece replaced, which it has once."""
     class_name, _, method = target.partition(".")
-    upstream = getattr(importlib.import_module(_VISION_LANGUAGE), class_name)
+    upstream = getattr(importlib.import_module(module), class_name)
     text = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(upstream, method))))
     for old, new in edits.items():
         assert text.count(old) == 1

@@ -8,7 +8,7 @@ import pytest
 import transformers
 
 from patchgen_core.checks.parity.changed_configs import why_declined
-from tests.checks.parity_runs import PREAMBLE, WHOLE, compare
+from tests.checks.parity_runs import PREAMBLE, WHOLE, compare, edited
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
@@ -139,3 +139,13 @@ def test_the_loss_of_a_classifier_is_that_of_its_problem(work: Workspace) -> Non
 def test_a_patch_that_reads_no_field_is_run_with_the_toy_alone(work: Workspace) -> None:
     patch = 'config.drop_decorators("LlamaRMSNorm", "use_kernel_forward_from_hub")'
     assert not any("configuration is varied" in note for note in compare(work, patch, preamble=PREAMBLE).notes)
+
+
+def test_a_field_that_a_batch_gives_as_an_argument_is_asked_for_by_the_configuration_alone(work: Workspace) -> None:
+    module = "transformers.models.mixtral.modeling_mixtral"
+    text = edited("MixtralForCausalLM.forward", {"self.config.output_router_logits": "False"}, module)
+    preamble = WHOLE.replace("llama", "mixtral")
+    (problem,) = compare(work, text, preamble=preamble).errors
+    told = f"{problem.message} {problem.hint}"
+    assert "output_router_logits=True" in told
+    assert "'MixtralForCausalLM.forward'" in told

@@ -54,6 +54,31 @@ def test_a_defect_is_red_on_the_batch_that_shows_it(
     assert f"'Qwen2_5_VLModel.{method}'" in told
 
 
+COLLATED = """
+@config.add_helper
+def collate({parameters}):
+    {body}
+
+
+@config.override_method("Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func", add=True)
+def get_metadata_collate_func(self):
+    return collate
+"""
+BY_NAME = ("pixel_values=None", "return {{}} if pixel_values is None else {{'pixel_values': pixel_values * {factor}}}")
+WHOLE_BATCH = ("batch, padding", "batch['pixel_values'] = batch['pixel_values'] * {factor}")
+
+
+@pytest.mark.parametrize(("parameters", "body"), [BY_NAME, WHOLE_BATCH], ids=["by name", "whole batch"])
+def test_what_a_models_collate_function_gives_is_what_forward_would_make(
+    work: Workspace, parameters: str, body: str
+) -> None:
+    right, wrong = (COLLATED.format(parameters=parameters, body=body.format(factor=factor)) for factor in (1, 2))
+    assert compare(work, right, preamble=QWEN2_5_VL).errors == ()
+    (problem,) = compare(work, wrong, preamble=QWEN2_5_VL).errors
+    assert problem.target == "Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func"
+    assert "'videos first, with metadata'" in f"{problem.message} {problem.hint}"
+
+
 def test_upstreams_own_text_is_green(work: Workspace) -> None:
     same = "image_embeds = torch.cat("
     assert compare(work, edited("Qwen2_5_VLModel.forward", {same: same}), preamble=QWEN2_5_VL).errors == ()

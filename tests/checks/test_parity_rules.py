@@ -124,6 +124,12 @@ def forward(self, x):
     assert missed(compare(work, config)) == lines
 
 
+def test_lines_are_those_of_the_text_that_ran_and_not_of_the_file(work: Workspace) -> None:
+    (problem,) = compare(work, CHUNKS.format(then=OTHER), on_disk="# another text").errors
+    assert problem.code == "PG302"
+    assert problem.generated is None
+
+
 @pytest.mark.parametrize(
     "condition",
     ["torch.distributed.get_world_size() > 1", "torch.distributed.is_initialized() and x.dim() == 3"],

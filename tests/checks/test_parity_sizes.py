@@ -66,6 +66,16 @@ def test_a_number_in_a_patch_is_crossed_by_a_row(work: Workspace) -> None:
     assert any("sizes is varied, because the patches" in note and "the number 48" in note for note in result.notes)
 
 
+def test_sums_over_pieces_have_other_bits(work: Workspace) -> None:
+    right = IN_PIECES.replace(
+        "self.act_fn(self.up_proj(p)) * self.gate_proj(p)", "self.act_fn(self.gate_proj(p)) * self.up_proj(p)"
+    )
+    result = compare(work, right)
+    assert result.errors == ()
+    figures = {name: value for name, value in result.figures.items() if ", 97 tokens, " in name}
+    assert any(figures.values())
+
+
 @pytest.mark.parametrize(
     ("tokens", "batch"),
     [

@@ -46,10 +46,8 @@ _SENTINEL = "Only expert parallelism routes tokens to the index behind the last 
 _EMPTY = "Left to itself it makes as many classes as the largest index needs; only an empty batch has none."
 _ACTIVATION = "No published model of the family has an activation that the kernel does not compute."
 _DEFAULT = "The model's own code never passes anything but the default."
-_CACHE = "A cache of keys and values is for generation."
 _DEVICE = "All checks run on one device, which is no NPU."
 _DTYPE = "All towers of the toys have one dtype."
-_ENCODED = "Only generate() passes what the towers made before."
 _MESSAGE = "A message in the log is no result."
 _SAME = "It is the default."
 _COLUMN = "nonzero() of a vector gives one column."
@@ -61,16 +59,9 @@ SURVIVOR_KINDS: tuple[SurvivorKind, ...] = (
     SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
     SurvivorKind(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
     SurvivorKind(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", r"cos, sin\)"),
-    SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=past_key_values,$"),
-    SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=(transformer_)?outputs\.past_key_values,$"),
-    SurvivorKind(NO_INPUT, _DEVICE, "forward", r'device\.type == "npu"'),
-    SurvivorKind(NO_INPUT, _DEVICE, "", r"torch_npu\."),
     SurvivorKind(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", r"torch\.arange\("),
     SurvivorKind(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", r"device=input_ids\.device"),
     SurvivorKind(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\(", r"(dummy_forward\(\)|torch\.\w+\))$"),
-    SurvivorKind(
-        NO_INPUT, _ENCODED, "model_forward", r"^mm_encoder_outputs = .* is not None else \{\}$", r"else \{\}"
-    ),
     SurvivorKind(EQUIVALENT, _MESSAGE, "forward", r"^logging\.get_logger\(__name__\)\.warning_once\(", "pass"),
     SurvivorKind(EQUIVALENT, _MESSAGE, "", r"^logger\.(info|warning_once)\("),
     SurvivorKind(EQUIVALENT, _SAME, "of", r'^mode="bilinear",$'),

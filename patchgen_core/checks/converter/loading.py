@@ -16,11 +16,11 @@ from patchgen_core.checkpoint.protocol import Layout
 from patchgen_core.checks.converter.case import Factory, build_from_config
 from patchgen_core.checks.converter.comparison import check_converter, quiet
 from patchgen_core.checks.converter.exchange import find_unexchanged, variants_of
+from patchgen_core.checks.converter.own_classes import find_problems_of_own_classes
 from patchgen_core.checks.converter.registration import (
     find_other_classes,
     find_other_converters,
     find_unregistered,
-    model_type_of,
     on_device,
     place_of,
     registered_types,
@@ -96,10 +96,11 @@ def find_loading_problems(
                     problems += [replace(problem, location=problem.location or place) for problem in error.problems]
                 else:
                     problems += find_other_classes(generated, heads, model_type, subject.device_type)
+        problems += find_problems_of_own_classes(subject.package, heads)
         if problems:
             return problems
         if factory is not None:
-            classes = _loadable_classes(generated, heads, types)
+            classes = _loadable_classes(generated, heads)
             models = (build_from_config(cls, _toy_config(cls, main, subject)) for cls in classes)
             converted = (model for model in models if conversion_of_model(model).layout in _CONVERTED)
             problems += find_other_converters(converted, factory, types)
@@ -109,13 +110,13 @@ def find_loading_problems(
     return problems
 
 
-def _loadable_classes(generated: ModuleType, heads: Sequence[Head], types: Sequence[str]) -> Iterator[Any]:
-    """The heads, and the text models below them whose own model type is registered."""
+def _loadable_classes(generated: ModuleType, heads: Sequence[Head]) -> Iterator[Any]:
+    """The heads, and the text models below them, which are trained alone as well."""
     yield from (head.generated for head in heads)
     names = {head.name for head in heads}
     for name, value in vars(generated).items():
         is_own = isinstance(value, type) and value.__module__ == generated.__name__ and name not in names
-        if is_own and name.endswith("TextModel") and model_type_of(value) in types:
+        if is_own and name.endswith("TextModel"):
             yield value
 
 

@@ -23,6 +23,7 @@ from patchgen_core.errors import Problem, Snippet
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
+from patchgen_core.models.modes import TRAINING, Mode
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
 from patchgen_core.project.parity_settings import HEAD_MARK
 
@@ -52,6 +53,7 @@ class Failure:
     patched: Run
     eager: Run
     reference: Run | None
+    mode: Mode = TRAINING
     is_again: bool = True
     measured: float = float("inf")
     executions: Mapping[str, Execution] = field(default_factory=dict)
@@ -89,6 +91,7 @@ def explain_failure(
     if suspects:  # of those that ran on any batch so far only where none did on this one
         executions = failure.executions
     suspects = suspects or find_suspects(divergence, request.patches, executions, slot_checks)
+    suspects = find_patches_of(failure.mode, request) or suspects
     first = suspects[0] if suspects else None
     place = suspected_module(divergence, executions[first.target] if first else None)
     module = _describe_module(runs, place)
@@ -103,6 +106,11 @@ def explain_failure(
     target = first.target if first else ""
     problem = Problem(message, location, hint, excerpt_at(location), generated=lines, target=target)
     return problem, _tables(failure, runs, divergence)
+
+
+def find_patches_of(mode: Mode, request: ParityRequest) -> list[PatchedCode]:
+    """The patches of the method that a mode is there for: what fails in it does not fail without."""
+    return [one for one in request.patches if mode.method and one.target.endswith(f".{mode.method}")]
 
 
 def find_slot_checks(text: str) -> set[int]:

@@ -323,7 +323,7 @@ class ModelComparison:
     def _limit(self, head: Head, dtype: str, batch: ToyBatch) -> Limit:
         request = self.request
         # an external patch puts a kernel there for good
-        has_kernels = batch.mode.is_rounded or any(patch.module for patch in request.patches)
+        has_kernels = batch.is_rounded or any(patch.module for patch in request.patches)
         tolerances = request.project_tolerances
         return find_limit(request.implementation, dtype, request.tolerances, tolerances, has_kernels, head.name)
 
@@ -347,7 +347,7 @@ class ModelComparison:
         truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
-        failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
+        failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth, batch.mode)
         self.figures.update(summarize_differences(failure.figures_of, differences))
         if not failure.wrong or self._is_chance(failure, reference, model, batch):
             return None

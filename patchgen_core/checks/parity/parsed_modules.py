@@ -31,9 +31,10 @@ def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
-def lines_with_code(path: str) -> frozenset[int]:
-    """The lines of what a module's file holds now that have something to run; none where that is no Python."""
-    return _lines_with_code(read_text(Path(path)) or "")
+def lines_with_code(path: str, text: str | None = None) -> frozenset[int]:
+    """The lines that have something to run, of a text, or of what a module's file holds now; none where that is no
+    Python."""
+    return _lines_with_code((read_text(Path(path)) or "") if text is None else text)
 
 
 @functools.lru_cache(maxsize=4)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from patchgen_core.checks.parity.divergence import find_forward_divergence, find_suspects, find_unfinished, fresh_lines
-from patchgen_core.checks.parity.failures import find_slot_checks
+from patchgen_core.checks.parity.failures import find_patches_of, find_slot_checks
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import PatchgenError, Problem, install_hint
 from patchgen_core.files import read_text
@@ -86,7 +86,9 @@ def explain_exception(
     text = " ".join(str(error).split())
     frames = project_frames(error)
     places = [(frame.filename, frame.lineno or 0) for frame in frames]
-    patch, role = _find_origin(rerun(), request, executions, places), "parts from Hugging Face eager before"
+    patch, role = next(iter(find_patches_of(mode, request)), None), "makes what models are given here alone"
+    if patch is None:
+        patch, role = _find_origin(rerun(), request, executions, places), "parts from Hugging Face eager before"
     if patch is None:
         patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared

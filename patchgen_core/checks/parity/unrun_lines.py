@@ -51,8 +51,8 @@ def find_unrun_lines(
     """
     if not any(patch.fresh for patch in request.patches):
         return
-    functions = [node for node in nodes_of(parse_module(request.path)) if isinstance(node, FUNCTIONS)]
-    code = lines_with_code(request.path)
+    tree, code = parse_module(request.path, request.text), lines_with_code(request.path, request.text)
+    functions = [node for node in nodes_of(tree) if isinstance(node, FUNCTIONS)]
     for patch in request.patches:
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
@@ -60,16 +60,16 @@ def find_unrun_lines(
         every = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots))}
         unrun = every - here if only_ranks else here
         if missed := sorted(unrun & code & set(patch.fresh)):
-            yield _problem(patch, missed, request.path, batches, only_ranks)
+            yield _problem(patch, missed, request, batches, only_ranks)
 
 
 def _problem(
-    patch: PatchedCode, missed: Sequence[int], path: str, batches: Sequence[str], only_ranks: bool
+    patch: PatchedCode, missed: Sequence[int], request: ParityRequest, batches: Sequence[str], only_ranks: bool
 ) -> Problem:
     where = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(missed))
     word = "lines" if len(missed) > 1 else "line"
     message = f"no toy batch runs {word} {where} of what the patch of '{patch.target}' brings in"
-    lines = lines_of(path, missed[:_MOST_LINES])
+    lines = lines_of(request.path, missed[:_MOST_LINES]) if request.text is None else None
     hint = _RANKS if only_ranks else f"{_HINT} Batches: {', '.join(batches)}."
     return Problem(message, patch.declared, hint, code=UNRUN, generated=lines, target=patch.target)
 

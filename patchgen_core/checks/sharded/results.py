@@ -222,13 +222,22 @@ def _merge_layers(parts: Sequence[Run], eager: Run, batch: ToyBatch, mesh: Mesh)
 def _merge_inputs(
     parts: Sequence[Sequence[Tensor]], whole: Sequence[Tensor], rows: int, length: int
 ) -> Iterator[Tensor]:
-    """What a module was given by all ranks. What cannot be put together counts as right."""
-    for number, tensor in enumerate(whole[: min(map(len, parts))]):
-        slices = [part[number] for part in parts]
-        if tensor.shape[:1] == (1,) and all(torch.equal(part, part[:1].expand_as(part)) for part in slices):
-            slices = [part[:1] for part in slices]  # of positions, which each row has here
-        value = _merge(slices, tensor, rows, length)
-        yield tensor if value is None else value
+    """What a module was given by all ranks, who may give it more. What cannot be put together counts as right."""
+    given = list(zip(*parts))
+    for tensor in whole:
+        merged = (_merge_input(slices, tensor, rows, length) for slices in given)
+        number, value = next(((n, value) for n, value in enumerate(merged) if value is not None), (-1, tensor))
+        given = given[number + 1 :]
+        yield value
+
+
+def _merge_input(slices: Sequence[Tensor], whole: Tensor, rows: int, length: int) -> Tensor | None:
+    if any(part.dtype != whole.dtype for part in slices):
+        return None
+    if whole.shape[:1] == (1,) and all(torch.equal(part, part[:1].expand_as(part)) for part in slices):
+        slices = [part[:1] for part in slices]  # of positions, which each row has here
+    value = _merge(slices, whole, rows, length)
+    return value if value is not None and value.shape == whole.shape else None
 
 
 def _has_all_tokens(value: Tensor, rows: int, length: int) -> bool:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from patchgen_core.checks.parity.dimensions.configuration import find_changes
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.batches_text import lengths_of, two_sequences
 from patchgen_core.models.modes_attention import FLEX, SDPA, attention_mode, find_flash, is_supported
+from patchgen_core.models.modes_packed import ONE_BY_ONE
 
 _MATTERS = re.compile(
     r"(?:.*attention(?!_mask$).*|.*attn.*|.*rotary.*|.*rope.*|cos|sin|.*causal_mask.*|.*sliding.*|cu_seq_?lens.*"
     r"|max_seqlen.*|is_causal|.*position_embeddings|[qkv]_proj|qkv)"
 )
+_LENGTHS = re.compile(r"cu_seq_?lens")
 _TOWERS = frozenset({"cu_seqlens", "grid_thw", "feature_lens"})
 
 
@@ -44,6 +46,12 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
         yield packed.in_mode(attention_mode(flash, is_exact=True))
         if "kwargs" in subject.toy.takes:
             yield _with_lengths(packed).in_mode(attention_mode(flash))
+    if (
+        packed is None
+        and subject.toy.kind != "sequence_classification"
+        and any(map(_LENGTHS.match, subject.own_names))
+    ):
+        yield from (_by_positions(batch).in_mode(ONE_BY_ONE) for batch in subject.make(two_sequences).batches)
     if "flex" in " ".join(subject.names) and is_supported(model, FLEX) and rows is not None:
         yield rows.in_mode(attention_mode(FLEX))
 
@@ -51,11 +59,17 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
 def _with_lengths(packed: ToyBatch) -> ToyBatch:
     """A row of sequences that is cut by lengths as a collator gives them, elsewhere than its position ids tell."""
     tokens = packed.inputs["input_ids"].shape[-1]
-    ends = torch.tensor([0, tokens // 3, tokens], dtype=torch.int32)
-    longest = tokens - tokens // 3
-    lengths = {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": longest, "max_length_k": longest}
-    inputs: Mapping[str, Any] = {**packed.inputs, **lengths}
-    return replace(packed, name=f"{packed.name} by lengths", inputs=inputs)
+    return _with_ends(packed, torch.tensor([0, tokens // 3, tokens]))
+
+
+def _by_positions(row: ToyBatch) -> ToyBatch:
+    """A row of sequences with the lengths that its position ids tell."""
+    positions = row.inputs["position_ids"].flatten(0, -2)[0]
+    return _with_ends(row, torch.tensor([*(positions == 0).nonzero().flatten().tolist(), len(positions)]))
+
+
+def _with_ends(row: ToyBatch, ends: torch.Tensor) -> ToyBatch:
+    return replace(row, name=f"{row.name} by lengths", inputs={**row.inputs, **lengths_of(ends)})
 
 
 DIMENSION = Dimension("attention", _find_reason, _make_batches)

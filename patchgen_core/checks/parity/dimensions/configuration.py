@@ -50,6 +50,7 @@ def _field(change: Change) -> str:
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     for changes in _list(subject):
         for batch in _choose_batches(subject.batches, changes):
+            batch = _left_to_configuration(batch, changes)
             yield batch.with_changes(changes)
             own = tuple(change for change in changes if _field(change) in subject.read_in_head)
             if own and "labels" in batch.inputs and not subject.has_kernels:
@@ -57,6 +58,12 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     if subject.toy.kind == _CLASSIFIED and (subject.is_thorough or "problem_type" in subject.read):
         plain = next((batch for batch in subject.batches if "labels" in batch.inputs), None)
         yield from _classify(subject, plain) if plain is not None else ()
+
+
+def _left_to_configuration(batch: ToyBatch, changes: Sequence[Change]) -> ToyBatch:
+    """A batch that does not say itself what is changed in the configuration."""
+    fields = set(map(_field, changes))
+    return replace(batch, inputs={name: value for name, value in batch.inputs.items() if name not in fields})
 
 
 def _without_labels(batch: ToyBatch) -> ToyBatch:

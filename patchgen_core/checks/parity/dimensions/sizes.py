@@ -61,6 +61,7 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     for batch in subject.make(wanted).batches:
         if subject.has_kernels and batch.name != UNEVEN:
             continue
+        batch = replace(batch, is_in_pieces=len(batch.inputs["input_ids"][0]) == wanted.length)
         yield batch
         if batch.name == ONE_TOKEN and routed:
             yield from _with_one_expert(subject, batch)
