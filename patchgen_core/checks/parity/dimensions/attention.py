@@ -51,7 +51,8 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
         and subject.toy.kind != "sequence_classification"
         and any(map(_LENGTHS.match, subject.own_names))
     ):
-        yield from (_by_positions(batch).in_mode(ONE_BY_ONE) for batch in subject.make(two_sequences).batches)
+        for batch in subject.make(two_sequences).batches:
+            yield replace(_by_positions(batch).in_mode(ONE_BY_ONE), trained=None)  # upstream's may refuse it whole
     if "flex" in " ".join(subject.names) and is_supported(model, FLEX) and rows is not None:
         yield rows.in_mode(attention_mode(FLEX))
 
