@@ -36,4 +36,4 @@ def _outputs_of(output: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor
     return {name: output[name] for name in _OUTPUTS if output.get(name) is not None}
 
 
-ONE_BY_ONE = Mode("as one by one", call=call_on_sequences, is_rounded=True)
+ONE_BY_ONE = Mode("as one by one", call=call_on_sequences, has_gradients=False, is_rounded=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks.parity_runs import PREAMBLE, compare
+from tests.checks.parity_runs import PREAMBLE, WHOLE, compare, edited
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
@@ -105,3 +105,19 @@ def mlp_forward(self, x):
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 """
     assert not any("sdpa" in figure for figure in compare(work, mlp).figures)
+
+
+LFM2 = "transformers.models.lfm2.modeling_lfm2"
+CONVOLVED = "causal_conv1d_fn({}, self.conv.weight.squeeze(1), self.conv.bias{})"
+APART = "[hidden_states.shape[-1]] if kwargs.get('cu_seq_lens_q') is None else kwargs['cu_seq_lens_q'].diff().tolist()"
+MIXED = "[hidden_states.shape[-1]] if kwargs.get('cu_seq_lens_q') is None else [hidden_states.shape[-1]]"
+
+
+@pytest.mark.parametrize(("lengths", "count"), [(APART, 0), (MIXED, 1)], ids=["kept apart", "mixed"])
+def test_sequences_that_upstream_mixes_are_compared_with_each_alone(work: Workspace, lengths: str, count: int) -> None:
+    parts = f"({CONVOLVED.format('part', '')} for part in hidden_states.split({lengths}, dim=-1))"
+    edits = {CONVOLVED.format("hidden_states", ", **kwargs"): f"torch.cat([*{parts}], dim=-1)"}
+    preamble = WHOLE.replace("llama", "lfm2")
+    result = compare(work, edited("Lfm2ShortConv.forward", edits, LFM2), preamble=preamble)
+    told = [f"{problem.message} {problem.hint}" for problem in result.errors]
+    assert ["'two sequences by lengths, as one by one'" in text for text in told] == [True] * count, told

@@ -204,6 +204,28 @@ def forward(self, x):
     assert {problem.code for problem in verdict.warnings} == (set() if is_error else {"PG301", "PG302"})
 
 
+def test_ranks_that_a_helper_counts_are_those_of_a_group(work: Workspace) -> None:
+    text = f"""
+@config.add_helper
+def has_others():
+    return torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1
+
+@config.override_method("LlamaMLP.dummy_forward", add=True)
+def dummy_forward(self):
+    return self.down_proj.weight.sum() * 0
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    runs_dummy = x is not None and has_others()
+    if runs_dummy:
+        x = x + self.dummy_forward()
+    {RIGHT}
+"""
+    verdict = compare(work, text)
+    assert verdict.errors == ()
+    assert {problem.code for problem in verdict.warnings} == {"PG301", "PG302"}
+
+
 def with_slots(text: str) -> str:
     """A config whose patch begins with a text that may ask a slot."""
     return f"""

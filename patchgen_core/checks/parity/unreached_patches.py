@@ -6,17 +6,18 @@ import ast
 import importlib
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import CodeType
 from typing import Any
 
 from patchgen_core.checks.parity.parsed_modules import parse_module
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
-from patchgen_core.checks.parity.unrun_lines import Elsewhere
+from patchgen_core.checks.parity.unrun_lines import Elsewhere, find_local_flags, find_rank_functions
 from patchgen_core.checks.parity_codes import UNREACHED
 from patchgen_core.errors import Problem
 from patchgen_core.models.execution import Execution, Span
 from patchgen_core.models.implementations import BoundSlots
-from patchgen_core.syntax.nodes import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Function
 
 _HINT = (
     "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
@@ -91,14 +92,22 @@ def _is_called_elsewhere(name: str, tree: ast.Module) -> bool:
     if name in _OF_GENERATION:
         return True
     every = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name]
-    for_ranks = Elsewhere(set(), ranks=True)
-    under = {
-        id(node)
-        for test in ast.walk(tree)
-        if isinstance(test, (ast.If, ast.IfExp)) and for_ranks.decides(test.test)
-        for node in ast.walk(test)
-    }
+    for_ranks = Elsewhere(set(), True, find_rank_functions(tree))
+    under = {id(node) for place in [tree, *_functions_in(tree)] for node in _nodes_elsewhere(place, for_ranks)}
     return bool(every) and all(id(node) in under for node in every)
+
+
+def _functions_in(tree: ast.Module) -> Iterator[Function]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS))
+
+
+def _nodes_elsewhere(place: ast.Module | Function, elsewhere: Elsewhere) -> Iterator[ast.AST]:
+    """What is under conditions that are met elsewhere, by what they name or by local names that hold one."""
+    if isinstance(place, FUNCTIONS):
+        elsewhere = replace(elsewhere, names=find_local_flags(place, elsewhere))
+    for test in ast.walk(place):
+        if isinstance(test, (ast.If, ast.IfExp)) and elsewhere.decides(test.test):
+            yield from ast.walk(test)
 
 
 def _is_run(patch: PatchedCode, executions: Mapping[str, Execution]) -> bool:

@@ -31,6 +31,7 @@ _GROUP = re.compile(
     r"|\b(sp|ep|cp|tp|dp|ulysses|sequence_parallel|expert_parallel)_(enabled|size|group|world)",
     re.IGNORECASE,
 )
+_SIZE = re.compile(r"world_size")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -56,7 +57,8 @@ def find_unrun_lines(
     for patch in request.patches:
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
-        here = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots, True))}
+        ranks = Elsewhere(slots, True, find_rank_functions(tree))
+        here = {line for function in own for line in _unrun_lines_of(function, ran, ranks)}
         every = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots))}
         unrun = every - here if only_ranks else here
         if missed := sorted(unrun & code & set(patch.fresh)):
@@ -89,23 +91,25 @@ def ranges(lines: Sequence[int]) -> Iterator[tuple[int, int]]:
 class Elsewhere:
     """Which conditions are met elsewhere: with another implementation of the slots, or on another machine.
 
-    ``names`` are those of slots, and local ones that hold such a condition; ``ranks`` whether other ranks count.
+    ``names`` are those of slots, and local ones that hold such a condition; ``ranks`` whether other ranks count, and
+    then ``functions`` are those that ask how many there are.
     """
 
     names: set[str]
     ranks: bool = False
+    functions: frozenset[str] = frozenset()
 
     def decides(self, test: ast.AST) -> bool:
         """Whether a condition, or what it is made of, depends on where the code runs."""
         names = _mentioned_names(test)
         texts = {n.value for n in ast.walk(test) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
         is_other = names & {*self.names, *_STATES} or any(map(_MACHINE.fullmatch, names)) or texts & _DEVICES
-        return bool(is_other or (self.ranks and any(map(_GROUP.search, names))))
+        return bool(is_other or (self.ranks and (names & self.functions or any(map(_GROUP.search, names)))))
 
     def is_named_in(self, value: ast.expr) -> bool:
         """Whether a value is such a condition, or what a function gives that tells of the machine or the group."""
         if isinstance(value, ast.Call):
-            return Elsewhere(set(), self.ranks).decides(value.func)
+            return replace(self, names=set()).decides(value.func)
         return isinstance(value, _CONDITIONS) and self.decides(value)
 
 
@@ -113,13 +117,19 @@ def _unrun_lines_of(function: Function, ran: set[int], elsewhere: Elsewhere) -> 
     """The lines of a function's statements that did not run; none when the function did not."""
     if not _does_any_run(function.body, ran):
         return
-    flags = _local_flags(function, elsewhere) | _values_from_elsewhere(function, elsewhere)
+    flags = find_local_flags(function, elsewhere) | _values_from_elsewhere(function, elsewhere)
     own = replace(elsewhere, names=elsewhere.names | flags)
     yield from _unrun_lines_in(function.body, ran, own)
 
 
-def _local_flags(function: Function, elsewhere: Elsewhere) -> set[str]:
-    """The local names that say whether a slot has a kernel, or what machine this is."""
+def find_rank_functions(tree: ast.Module) -> frozenset[str]:
+    """The functions of a module that ask how many ranks there are, which no group of one rank satisfies."""
+    functions = (node for node in tree.body if isinstance(node, FUNCTIONS))
+    return frozenset(node.name for node in functions if any(map(_SIZE.search, _mentioned_names(node))))
+
+
+def find_local_flags(function: Function, elsewhere: Elsewhere) -> set[str]:
+    """The local names that say whether a slot has a kernel, or what machine or group this is."""
     return {
         target.id
         for node in ast.walk(function)
