@@ -128,6 +128,18 @@ def test_class_without_its_converter(register: Callable[..., None], converter: A
     assert message in problem.message
 
 
+@pytest.mark.parametrize(("is_given", "count"), [(True, 1), (False, 0)])
+def test_text_model_that_the_registry_gives_has_the_converter_too(
+    register: Callable[..., None], monkeypatch: pytest.MonkeyPatch, is_given: bool, count: int
+) -> None:
+    module, name = generated(FAMILY), "Qwen2MoeTextModel"
+    text_model = type(name, (module.Qwen2MoeModel,), {"__module__": module.__name__, CONVERTER: None})
+    monkeypatch.setattr(module, name, text_model, raising=False)
+    register(lambda asked: text_model if asked == name and is_given else give(HEAD if asked == name else asked))
+    told = [problem.message for problem in problems(kinds=("causal_lm",))]
+    assert told == [f"registered without the converter that is beside the config: {name}"] * count
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [

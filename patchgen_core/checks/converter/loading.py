@@ -21,6 +21,7 @@ from patchgen_core.checks.converter.registration import (
     find_other_classes,
     find_other_converters,
     find_unregistered,
+    given_by_name,
     on_device,
     place_of,
     registered_types,
@@ -100,7 +101,7 @@ def find_loading_problems(
         if problems:
             return problems
         if factory is not None:
-            classes = _loadable_classes(generated, heads)
+            classes = _loadable_classes(generated, heads, types, subject.device_type)
             models = (build_from_config(cls, _toy_config(cls, main, subject)) for cls in classes)
             converted = (model for model in models if conversion_of_model(model).layout in _CONVERTED)
             problems += find_other_converters(converted, factory, types)
@@ -110,13 +111,15 @@ def find_loading_problems(
     return problems
 
 
-def _loadable_classes(generated: ModuleType, heads: Sequence[Head]) -> Iterator[Any]:
-    """The heads, and the text models below them, which are trained alone as well."""
+def _loadable_classes(
+    generated: ModuleType, heads: Sequence[Head], types: Sequence[str], device_type: str
+) -> Iterator[Any]:
+    """The heads, and the text models below them that the registry gives by their names."""
     yield from (head.generated for head in heads)
     names = {head.name for head in heads}
     for name, value in vars(generated).items():
         is_own = isinstance(value, type) and value.__module__ == generated.__name__ and name not in names
-        if is_own and name.endswith("TextModel"):
+        if is_own and name.endswith("TextModel") and value in given_by_name(name, types, device_type):
             yield value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -114,6 +114,13 @@ def find_other_classes(
             message = f"the registry gives {_dotted(given)} for '{head.name}'{_asked(device_type)}"
             yield Problem(message, place, hint, target=head.name)
             return
+
+
+def given_by_name(name: str, types: Sequence[str], device_type: str) -> Iterator[type]:
+    """The classes that the registry gives for a name, under any of some model types."""
+    for model_type in types:
+        with suppress(PatchgenError):
+            yield resolve_model_class({"model_type": model_type, "architectures": [name]}, device_type or None)
 
 
 def _asked(device_type: str) -> str:
