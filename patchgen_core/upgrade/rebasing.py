@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals
 from patchgen_core.codegen.replacement_names import generated_names
 from patchgen_core.codegen.targets import PlannedPatch
-from patchgen_core.config.declarations import Patch
+from patchgen_core.config.declarations import EDITS, Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.nodes import Definition, methods, string_lines
 from patchgen_core.syntax.source import SourceCache, shift
@@ -25,6 +26,7 @@ from patchgen_core.upgrade.carrying.carry import carry_edit
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.package_configs import patches_of
 from patchgen_core.upgrade.rebasing_edits import rebase_edit
+from patchgen_core.upgrade.rebasing_together import rebase_together
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
 from patchgen_core.upgrade.verdicts.edit_verdicts import definition_of, other_functions
@@ -92,6 +94,33 @@ class Rebaser:
             return None
         carried = carry_edit(edit, before, after, other_functions(old, new, name))
         return rebase_edit(carried, edit, self.new, self.sources)
+
+    def rebase_together(self, verdicts: Sequence[PatchVerdict], project: Project) -> list[PatchVerdict]:
+        """The verdicts; edits of a target of which one cannot be carried over by itself are carried over as one."""
+        results = list(verdicts)
+        groups: dict[str, list[int]] = {}
+        for number, verdict in enumerate(results):
+            if verdict.kind in EDITS:
+                groups.setdefault(verdict.target, []).append(number)
+        for numbers in groups.values():
+            rebase = self._together([results[number] for number in numbers], project)
+            for number in numbers if rebase is not None else ():
+                results[number] = replace(results[number], rebase=rebase)
+        return results
+
+    def _together(self, verdicts: Sequence[PatchVerdict], project: Project) -> Rebase | None:
+        stuck = [v for v in verdicts if v.rebase is None and v.verdict in ("place gone", "place ambiguous")]
+        stuck += [v for v in verdicts if v.rebase is not None and not v.rebase.merged.is_clean]
+        patches = [p for p in self._patches if any(is_on(verdict, p, self.loaded) for verdict in verdicts)]
+        planned = [resolve_patch(self.old, patch, self.loaded, self.sources) for patch in patches]
+        edits = [DeclaredEdit(plan) for plan in planned if plan is not None and plan.patch.kind != "class_edit"]
+        if not stuck or len(patches) < 2 or len(edits) < len(patches):
+            return None
+        name = read_target_name(patches[0])
+        before, after = (definition_of(view_of(side).find(name)) for side in (self.old, self.new))
+        if before is None or after is None:
+            return None
+        return rebase_together(project, self.loaded, edits, before, after)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
         """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the

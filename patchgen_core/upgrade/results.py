@@ -129,6 +129,14 @@ class ArgumentChange:
 
 
 @dataclass(frozen=True)
+class StatementChange:
+    """Other statements in the place of the one at a line of a config; none for one that goes."""
+
+    location: Location
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Rebase:
     """A replacement, or an edit, as it would be for the new release.
 
@@ -140,6 +148,8 @@ class Rebase:
         needs: statements of imports that its file lacks for the merged text, such as
             ``from transformers.utils import can_return_tuple``.
         is_edit: whether it is an edit; ``arguments`` are then what its declaration has to say instead.
+        statements: where all edits of a target were carried over as one, what takes the place of their declarations;
+            the merged text is then that of the whole target.
     """
 
     location: Location
@@ -150,6 +160,7 @@ class Rebase:
     needs: tuple[str, ...] = ()
     is_edit: bool = False
     arguments: tuple[ArgumentChange, ...] = ()
+    statements: tuple[StatementChange, ...] = ()
 
     @property
     def noun(self) -> str:

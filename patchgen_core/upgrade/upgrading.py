@@ -85,6 +85,8 @@ class _Upgrade:
             notes = comparison.notes
         blamed = self._new_problems(loaded, before)
         patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
+        if rebaser is not None:
+            patches = rebaser.rebase_together(patches, self.selection.project)
         problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
         if old is not None and before is None and any(problem.code for problem in problems):
             note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"

@@ -192,6 +192,10 @@ class TestChanged:
         assert 'at="output = self.o_proj(...)"' in upgraded.text
         assert "output = self.o_proj(scores, hidden_states)\n        output = output *" in upgraded.code
 
+    def test_a_statement_that_assigns_to_other_names_is_another_one(self, work: Workspace) -> None:
+        new = changed(("output = self.o_proj(scores)", "output, scores = self.o_proj(scores), None"))
+        assert upgrade_edits(work, AFTER, new).patch.verdict == "place gone"
+
     def test_changes_that_do_not_meet_are_merged(self, work: Workspace) -> None:
         upgraded = upgrade_edits(
             work, DOUBLED, changed(("self.q_proj(hidden_states)", "self.q_proj(hidden_states, 1)"))
@@ -256,6 +260,49 @@ class TestChanged:
     def test_a_parameter_that_upstream_has_now_is_to_be_deleted(self, work: Workspace) -> None:
         upgraded = upgrade_edits(work, PARAMETER, changed(("mask=None, **kwargs", "mask=None, scale=None, **kwargs")))
         assert upgraded.patch.verdict == "now upstream"
+
+
+class TestTogether:
+    """Edits of one target of which one cannot be carried over by itself."""
+
+    APART = (
+        DELETED
+        + """
+
+
+# Fused where it can be
+@config.edit_method("Attention.forward", at="query = self.q_proj(hidden_states)", description="fused")
+def turn(self, query):
+    ...
+    # --- fused ---
+    if self.config.is_fused:
+        query = query.turn(1)
+    else:
+        query = rotate(query, 1)
+
+
+def other():
+    return 1
+"""
+    )
+
+    def test_are_carried_over_as_one(self, work: Workspace) -> None:
+        upgraded = upgrade_edits(work, self.APART, changed(("rotate(query, 1)", "rotate(query, 2)")))
+        assert {patch.verdict for patch in upgraded.config.patches} == {"place changed", "changed elsewhere"}
+        applied = upgraded.apply()
+        assert (len(applied.merged), applied.left, applied.problems) == (1, (), ())
+        assert (
+            "            query = query.turn(1)\n        else:\n            query = rotate(query, 2)\n" in upgraded.code
+        )
+        assert "rotate(query, 1)" not in upgraded.text
+        assert "def other():\n    return 1\n" in upgraded.text
+
+    def test_are_left_where_that_conflicts_too(self, work: Workspace) -> None:
+        new = changed(("rotate(query, 1)", "rotate(query, 2)"))
+        upgraded = upgrade_edits(work, self.APART.replace("rotate(query, 1)\n\n", "rotate(query, 3)\n\n"), new)
+        before = upgraded.text
+        assert len(upgraded.apply().left) == 1
+        assert upgraded.text == before
 
 
 class TestGone:

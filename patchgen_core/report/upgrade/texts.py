@@ -170,6 +170,8 @@ def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
         yield "merged", f"the {rebase.noun} has upstream's change already"
     if new_name and merged.is_clean:
         yield "renames", f"the target to {new_name}"
+    if rebase.statements:
+        yield "rewrites", f"{quantity(len(rebase.statements), 'edit')} of the target as one; each place is named anew"
     yield from (("rewrites", _argument_text(change)) for change in rebase.arguments)
     yield from (("assumed", note) for note in merged.notes)
     yield from (("adds", statement) for statement in rebase.needs)

@@ -181,7 +181,7 @@ class _Carrier:
         base, theirs = _texts(self.old, before), _texts(self.new, after)
         if self.edit.keeps_all and isinstance(node, ast.stmt):
             edit = self._renamed(next(self._renames(), {}), self.old.variables).changed(at=self._unmapped(at))
-            if why_not(edit, self.new):
+            if _bound(before) != _bound(after) or why_not(edit, self.new):
                 return None
             return CarriedEdit("changed", edit, "the edit leaves it upstream's", base, theirs)
         if self.edit.patch.kind == "code_deletion":
@@ -222,6 +222,12 @@ class _Carrier:
 
     def _unmapped(self, text: str) -> str:
         return map_prefixes(text, {new: old for old, new in self.edit.patch.name_map.items()})
+
+
+def _bound(nodes: Sequence[ast.AST]) -> set[str]:
+    """The names that statements assign to: one that assigns to others is no longer the same."""
+    names = (inner for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _texts(side: ReleaseDefinition, nodes: Sequence[ast.AST]) -> str:

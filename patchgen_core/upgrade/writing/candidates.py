@@ -10,10 +10,18 @@ from patchgen_core.authoring.edits.arguments import change_argument, rename_call
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.declarations import rename_target, rename_undecorated_class
 from patchgen_core.authoring.edits.definitions import replace_definition
+from patchgen_core.authoring.edits.statements import replace_statement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import read_source
-from patchgen_core.upgrade.results import ArgumentChange, ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.results import (
+    ArgumentChange,
+    ConfigVerdict,
+    PatchVerdict,
+    Rebase,
+    StatementChange,
+    UpgradeReport,
+)
 
 Key = tuple[str, str]
 """A config: its file, and what reports call it."""
@@ -161,7 +169,8 @@ def _candidate(
         source, file = read_source(path), files.get(path)
         name, node = next(((name, node) for name, node in source.definitions if node.lineno == line), ("", None))
         text = rebase.marked if is_marked else rebase.merged.text
-        changes = replace_definition(file, line, rebase.ours, text) if text != rebase.ours else {}
+        is_text = text != rebase.ours and not rebase.statements
+        changes = replace_definition(file, line, rebase.ours, text) if is_text else {}
         if changes is None or (rebase.ours and node is None):
             return f"line {line} of '{display_path(path)}' holds another text now"
         file.changed(changes).encoded  # noqa: B018 - raises where a character cannot be written
@@ -170,6 +179,7 @@ def _candidate(
             return reason
         renames = tuple(rename for wish in wishes if wish.patch.new_name for rename in _renames(files, wish))
         renames += tuple(_argument_change(files, change) for change in dict.fromkeys(arguments))
+        renames += tuple(_statement_change(files, change) for change in rebase.statements)
     except PatchgenError as error:
         return error.problems[0].message
     span = (source.first_line(node), source.last_line(node)) if node is not None else (line, line)
@@ -201,6 +211,15 @@ def _argument_change(files: ConfigFiles, change: ArgumentChange) -> FileChanges:
         what = f"'{change.name}' of {change.call}" if changes is None else change.call
         raise PatchgenError(f"{what} is not written as a text in {change.location}", change.location)
     return file.path, {**changes, **renamed}
+
+
+def _statement_change(files: ConfigFiles, change: StatementChange) -> FileChanges:
+    """What puts others into the place of a declaration; a PatchgenError where it is no statement of its own."""
+    file = files.get(Path(change.location.file))
+    changes = replace_statement(file, change.location.line, change.texts)
+    if changes is None:
+        raise PatchgenError(f"{change.location} is no statement of the module that declares one edit", change.location)
+    return file.path, changes
 
 
 def _is_outside(project: Project, path: Path) -> str:

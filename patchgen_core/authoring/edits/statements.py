@@ -1,0 +1,46 @@
+"""Other statements in the place of one of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import libcst as cst
+
+from patchgen_core.authoring.edits.config_file import Changes, EditedFile
+
+
+@dataclass(frozen=True)
+class StatementsInstead:
+    """Puts statements, or none, into the place of one, below the comments above it."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, updated: Any) -> cst.FlattenSentinel[cst.BaseStatement]:
+        """What takes a statement's place."""
+        statements: list[cst.BaseStatement] = []
+        previous = ""
+        for text in self.texts:
+            [statement] = cst.parse_module(text).body
+            gap = [cst.EmptyLine(indent=False)] * (2 if "@" in (text[0], previous[:1]) else 1)
+            lines = gap if statements else updated.leading_lines
+            statements.append(statement.with_changes(leading_lines=lines))
+            previous = text
+        return cst.FlattenSentinel(statements)
+
+
+def replace_statement(file: EditedFile, line: int, texts: Sequence[str]) -> Changes | None:
+    """The change that puts others into the place of the statement of a file that a line starts or lies in.
+
+    Returns:
+        None where there is none of the module itself, or a function that several decorators declare.
+    """
+    for node in file.module.body:
+        position = file.positions[node]
+        if isinstance(node, cst.FunctionDef):
+            if position.start.line == line and len(node.decorators) == 1:
+                return {node: StatementsInstead(tuple(texts))}
+        elif isinstance(node, cst.SimpleStatementLine) and position.start.line <= line <= position.end.line:
+            return {node: StatementsInstead(tuple(texts))} if len(node.body) == 1 else None
+    return None

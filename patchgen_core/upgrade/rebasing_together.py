@@ -1,0 +1,125 @@
+"""All edits of one target carried over as one: what they make of it, merged with upstream's change, as edits anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from patchgen_core.authoring.slim.edit_texts import edit_blocks
+from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
+from patchgen_core.build.normalize import format_texts
+from patchgen_core.codegen.edited_functions import compose_function
+from patchgen_core.codegen.targets import PlannedPatch
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.config.replacement import Replacement
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.diffs import unified_diff
+from patchgen_core.syntax.forms import PROSE, is_same_code
+from patchgen_core.syntax.nodes import FUNCTIONS, string_lines
+from patchgen_core.syntax.source import parse_source
+from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
+from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
+from patchgen_core.upgrade.merging.merge import merge_definition
+from patchgen_core.upgrade.rebasing_edits import declaration_text
+from patchgen_core.upgrade.results import Rebase, StatementChange
+
+
+def rebase_together(
+    project: Project,
+    loaded: LoadedConfig,
+    edits: Sequence[DeclaredEdit],
+    old: ReleaseDefinition,
+    new: ReleaseDefinition,
+) -> Rebase | None:
+    """What all edits of a function, in the config's order, have to become; None where that cannot be told."""
+    places = [_place(edit, loaded) for edit in edits]
+    if None in places or not isinstance(old.node, FUNCTIONS) or not isinstance(new.node, FUNCTIONS):
+        return None
+    try:
+        lines = compose_function(old.source, old.node, [edit.settled for edit in edits], old.package)
+        ours = "\n".join(line.text for line in lines)
+        merged = merge_definition(old.text.source.text.rstrip("\n"), ours, new.text.source.text.rstrip("\n"))
+        if not merged.is_clean:
+            return None
+        blocks = _blocks(project, loaded, edits, new, merged.text)
+    except (NoEdits, PatchgenError):
+        return None
+    if not blocks or not _is_made(blocks, edits[0].planned, new, merged.text):
+        return None
+    first, *others = [place for place in places if place is not None]
+    statements = (StatementChange(first, tuple(blocks)), *(StatementChange(place, ()) for place in others))
+    before, after = "\n".join(map(declaration_text, edits)), "\n".join(blocks)
+    name = edits[0].patch.target
+    diff = unified_diff(before, after, f"edits of {name}", f"edits of {name} (carried over)")
+    return Rebase(first, "", merged, diff, is_edit=True, statements=statements)
+
+
+def _place(edit: DeclaredEdit, loaded: LoadedConfig) -> Location | None:
+    """Where the statement stands that declares an edit in the config's own file; None where others share it."""
+    replacement = edit.planned.replacement
+    location = replacement.location if replacement is not None else edit.patch.location
+    is_shared = edit.patch.name_map or getattr(edit.patch, "used_at", None) is not None
+    is_own = location is not None and location.file == str(loaded.path) and not is_shared
+    return location if is_own else None
+
+
+def _blocks(
+    project: Project, loaded: LoadedConfig, edits: Sequence[DeclaredEdit], new: ReleaseDefinition, text: str
+) -> list[str]:
+    """The declarations of the edits that make upstream's new function a text."""
+    assert isinstance(new.node, FUNCTIONS)
+    target = parse_source(loaded.path, f"{text.rstrip()}\n")
+    names = [edit.planned.replacement.name for edit in edits if edit.planned.replacement is not None]
+    name = names[0] if names else edits[0].patch.target.replace(".", "_").lower()
+    reason = next((edit.patch.description for edit in edits if edit.patch.description), "")
+    options = [f"description={reason!r}"] if reason else []
+    found = find_edits(new.source, new.node, target)
+    blocks = edit_blocks(found, loaded.name, edits[0].patch.target, name, options, bound_names(new.node, target))
+    return format_texts(blocks, loaded.path.parent, project)
+
+
+def _is_made(blocks: Sequence[str], like: PlannedPatch, new: ReleaseDefinition, text: str) -> bool:
+    """Whether declarations make a text of upstream's new function."""
+    assert isinstance(new.node, FUNCTIONS)
+    lines = compose_function(new.source, new.node, [_planned(block, like) for block in blocks], new.package)
+    made, wanted = (ast.parse(code).body[0] for code in ("\n".join(line.text for line in lines), text))
+    return is_same_code(made, wanted, ignore=PROSE)
+
+
+def _planned(block: str, like: PlannedPatch) -> PlannedPatch:
+    """The edit that a declaration declares."""
+    (node,) = ast.parse(block).body
+    function = node if isinstance(node, ast.FunctionDef) else None
+    call = function.decorator_list[0] if function is not None else getattr(node, "value", None)
+    assert isinstance(call, ast.Call)
+    assert isinstance(call.func, ast.Attribute)
+    given = [ast.literal_eval(argument) for argument in call.args[1:]]
+    named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
+    patch = Patch("method_edit", like.patch.target, location=like.patch.location)
+    if function is not None:
+        location = like.patch.location
+        assert location is not None
+        lines = block.split("\n")[function.lineno - 1 :]
+        text = "\n".join(lines).rstrip()
+        replacement = Replacement(
+            function.name,
+            False,
+            "",
+            (),
+            (),
+            text,
+            frozenset(n - 1 for n in string_lines(ast.parse(text))),
+            {},
+            location,
+        )
+        kind = "method_edit" if call.func.attr == "edit_method" else "function_edit"
+        patch = replace(patch, kind=kind, at=named.get("at", ""))  # type: ignore[arg-type]
+        return replace(like, patch=patch, replacement=replacement)
+    kinds = {"replace_code": "code_replacement", "delete_code": "code_deletion", "add_parameter": "parameter_addition"}
+    kind = kinds.get(call.func.attr, "parameter_removal")
+    at = given[0] if kind in ("code_replacement", "code_deletion", "parameter_removal") else named.get("after", "")
+    code = given[1] if kind == "code_replacement" else given[0] if kind == "parameter_addition" else ""
+    return replace(like, patch=replace(patch, kind=kind, at=at, code=code), replacement=None)  # type: ignore[arg-type]
