@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser server releases forks walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -31,7 +31,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
 
-slow: .venv/installed browser server releases  ## the tests that take long, which make test leaves out
+slow: .venv/installed browser server releases forks  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 quick: .venv/installed browser server releases  ## the tests that take little
@@ -63,6 +63,9 @@ server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the servi
 
 releases: .venv/installed  ## the releases of transformers that the tests compare
 	$(BIN)/python -m tools.releases
+
+forks: .venv/installed  ## forked modeling files that projects have published, and what they are forks of
+	$(BIN)/python -m tools.forks
 
 walk: releases  ## an older zoo upgraded release by release: verdicts, merges, and the gate at the end
 	$(BIN)/python -m tools.upgrade_walk

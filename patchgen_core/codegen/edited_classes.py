@@ -133,6 +133,9 @@ def _quoted(source: SourceFile, node: ast.ClassDef, edit: PlannedPatch) -> Itera
         matches = locate_expressions(pattern, patch, label, source, body)
         if patch.kind == "code_deletion":
             for match in matches:
+                if match.nodes[0] in node.bases:
+                    yield delete_item(source, [*node.bases, *(k.value for k in node.keywords)], match.nodes[0])
+                    continue
                 lists = (n for n in ast.walk(body) if isinstance(n, (ast.List, ast.Tuple, ast.Set)))
                 holder = next((node for node in lists if match.nodes[0] in node.elts), None)
                 if holder is None:

@@ -92,7 +92,7 @@ class EditCalls(PatchCalls):
     def delete_code(
         self, target: str, code: str, *, count: int = 1, name_map: NameMap = None, description: str = ""
     ) -> None:
-        """Take statements out, or an item of a list, tuple or set."""
+        """Take statements out, an item of a list, tuple or set, or a base of a class."""
         arguments.text("delete_code: code", code, caller())
         patch = Patch("code_deletion", target, at=code, count=count, description=description)
         self._quoted("delete_code", patch, name_map)

@@ -170,7 +170,7 @@ def _find_class(
     codes = [f.__code__ for f in vars(cls).values() if isinstance(f, types.FunctionType)]
     module = modules.get(cls.__module__) or vars(sys.modules.get(cls.__module__, types.ModuleType("")))
     path = Path(module.get("__file__") or "")
-    if path.suffix != ".py" or not path.is_file():
+    if path.suffix != ".py" or not sources.has(path):
         typed = (Path(code.co_filename) for code in codes)  # in a notebook, where a module has no file
         path = next(filter(sources.has, typed), Path())
         if not path.name:

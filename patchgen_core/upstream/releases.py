@@ -193,10 +193,14 @@ class Releases:
                     raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(place))) from None
         return self._unpacked(read_wheel(place, self.distribution), place.parent, "download")
 
+    def kept(self) -> tuple[str, ...]:
+        """The versions that the cache has, ascending."""
+        return ascending(path.parent.name for path in self._wheels())
+
     def _at_hand(self) -> str:
         """The versions that need no network, in words."""
         installed = self.installed()
-        cached = ascending(path.parent.name for path in self._wheels())
+        cached = self.kept()
         parts = [f"{installed.version} installed"] if installed else []
         parts += [f"{', '.join(cached)} in the cache"] if cached else []
         return "; ".join(parts) or "none"

@@ -112,7 +112,24 @@ def step_other_generator(folder: Path) -> None:
         path.write_text(f"{rule}{mark}{rule}#\n{told}#\n{rule}\n{text}".replace("# [MODIFIED", "# [PATCHED"))
 
 
+def step_fork(folder: Path) -> None:
+    """A copy of Qwen3 with other names, a guard, a base and fewer heads lies beside the text that it is a copy of."""
+    text = find_upstream(QWEN3).path.read_text(encoding="utf-8")
+    forks = folder / "acme/forks"
+    forks.mkdir(parents=True)
+    (forks / "upstream.py").write_text(text, encoding="utf-8")
+    guard = "        # a rank may have got no token\n        if x.numel() == 0:\n            return x\n"
+    text = text.replace("        down_proj = self.down_proj(", f"{guard}        down_proj = self.down_proj(")
+    text = text.replace("Qwen3Model(Qwen3PreTrainedModel)", "Qwen3Model(Sharded, Qwen3PreTrainedModel)")
+    text = re.sub(r"\nclass Qwen3For(Seq|Tok|Quest).*?(?=\n\n\n)", "", text, flags=re.DOTALL)
+    text = re.sub(r'    "Qwen3For(Seq|Tok|Quest).*\n', "", text)
+    text = text.replace("import torch\n", "import torch\nfrom acme.sharding import Sharded\n", 1)
+    text = re.sub(r"Qwen3(?!Config)", "Acme", text)
+    (forks / "modeling_acme.py").write_text(text, encoding="utf-8")
+
+
 STEPS = {
+    "fork": step_fork,
     "red": step_red,
     "made-before": step_made_before,
     "edits-before": step_edits_before,

@@ -13,9 +13,10 @@ from typing import Any
 from patchgen_core.authoring.adopt.config_text import AdoptedConfig
 from patchgen_core.authoring.adopt.contract_findings import examine
 from patchgen_core.authoring.adopt.patcher_run import PatcherRequest, PatcherRun
+from patchgen_core.authoring.new_file import check_free
 from patchgen_core.build.normalize import RawText, normalize
-from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.files import read_text, write_files
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.files import write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.source import read_source
 from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_version
@@ -74,13 +75,13 @@ def adopt(
             declared, or the file is there already.
     """
     if output is not None:
-        _check_free(Path(output), force)
+        check_free(Path(output), force)
     if "." in model:
         find_upstream(model, project.import_roots)
     run = _run_apart(project, PatcherRequest(model, patcher, tuple(imports), dict(arguments or {})))
     name = run.upstream.rpartition(".")[2].removeprefix("modeling_")
     path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
-    _check_free(path, force)
+    check_free(path, force)
     upstream = find_upstream(run.upstream, project.import_roots)
     about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports))
     target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
@@ -95,14 +96,6 @@ def adopt(
     write_files([(path, text)])
     findings, all_notes = (*config.findings, *wrong), (*config.notes, *notes)
     return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)
-
-
-def _check_free(path: Path, force: bool) -> None:
-    if not path.name.endswith(CONFIG_SUFFIX):
-        raise PatchgenError(f"'{path.name}' is no name of a config", hint=f"It must end in '{CONFIG_SUFFIX}'.")
-    if not force and read_text(path) is not None:
-        hint = "Name another file, or pass --force to write over it."
-        raise PatchgenError("there is a config already", Location(str(path)), hint)
 
 
 def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:

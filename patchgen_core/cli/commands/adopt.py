@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.authoring.adopt.adopt_patcher import AdoptResult, adopt
+from patchgen_core.cli.forks import add_fork_options, run_fork
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project
@@ -24,18 +25,21 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of ``patchgen adopt``."""
     parser = argparse.ArgumentParser(
         prog=prog,
+        usage=f"{prog} model [options]\n       {prog} --fork FILE [options]",
         description="Write a patch config that does what a monkey patch does: run it on upstream's module, in a "
-        "process of its own, and declare everything that it changed.",
-        epilog="Exit codes: 0 the config does all of it, 1 the patcher does more than a config of this module can "
+        "process of its own, and declare everything that it changed. Or one that makes a forked modeling file.",
+        epilog="Exit codes: 0 the config does all of it, 1 there is more than a config of this module can do "
         "(the findings say what), 2 usage or configuration error.",
     )
+    parser.set_defaults(usage_error=parser.error)
     add = parser.add_argument
-    add("adopted_model", metavar="model", help="model type, such as llama, or upstream's modeling module")
+    add("adopted_model", nargs="?", metavar="model", help="model type, such as llama, or upstream's modeling module")
     add("--from", dest="patcher", default="liger", metavar="PATCHER", help=_FROM)
     add("--kwargs", nargs="+", default=[], metavar="NAME=VALUE", help="arguments for the patcher, such as rope=false")
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
     add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
     add("--force", action="store_true", help="write over a config that is there")
+    add_fork_options(parser)
     add_printing(parser, "print the result as JSON")
     return parser
 
@@ -47,6 +51,9 @@ _IMPORT = "module to import first, whose decorators register patchers; can be gi
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     project = project or load_project()
+    if options.fork is not None:
+        return run_fork(options, project, _carry)
+    _check_usage(options)
     result = adopt(
         project,
         options.adopted_model,
@@ -61,6 +68,21 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     else:
         print_adopted(make_console(options), result, f"patchgen {project.module_name(result.path)} --diff")
     return int(bool(result.findings))
+
+
+def _carry(words: list[str], project: Project) -> int:
+    """Run ``patchgen upgrade``."""
+    from patchgen_core.cli.commands import upgrade
+
+    return upgrade.run(upgrade.build_parser("patchgen upgrade").parse_args(words), project)
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    if options.adopted_model is None:
+        options.usage_error("name a model, or a forked file with --fork")
+    for name in ("of", "release", "to", "offline"):
+        if getattr(options, name):
+            options.usage_error(f"--{name} goes with --fork")
 
 
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""From a forked modeling file to a config that makes the same module of upstream's."""
