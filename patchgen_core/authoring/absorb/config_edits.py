@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from patchgen_core.authoring.absorb.carried_lines import carry_edit
 from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, DefinitionText, StatementChange
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
+from patchgen_core.authoring.edits.free_names import free_name
 from patchgen_core.authoring.slim.edit_texts import edit_blocks
 from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
 from patchgen_core.codegen.plan import Plan
@@ -143,7 +143,7 @@ class ConfigEditor:
             edits = find_edits(self.plan.source, functions[0], source)
         except NoEdits:
             return None
-        own = self._free_name(change.name)
+        own = free_name(change.name, self._names)
         bound = bound_names(functions[0], source)
         block = "\n\n".join(edit_blocks(edits, self.loaded.name, change.name, own, (), bound))
         if block.count("\n") > new.text.count("\n"):
@@ -159,16 +159,9 @@ class ConfigEditor:
         word = "added" if change.kind == "added" else "overridden"
         return self._declare(change, word, f"override_method({_quoted(change.name)}{options})", text)
 
-    def _free_name(self, target: str) -> str:
-        """A name for what changes a target, which the config's file does not have."""
-        name = "_".join(part.strip("_") if number else _snake(part) for number, part in enumerate(target.split(".")))
-        while name in self._names:
-            name = f"patched_{name}"
-        return name
-
     def _renamed(self, new: DefinitionText, target: str, with_decorators: bool = True) -> str:
         """A definition under a name that the config's file does not have."""
-        own = self._free_name(target) if isinstance(new.node, FUNCTIONS) or target in self._names else target
+        own = free_name(target, self._names) if isinstance(new.node, FUNCTIONS) or target in self._names else target
         self._names.add(own)
         text = HEAD.sub(lambda head: f"{head[1]}{head[2]}{own}", new.text)
         return "\n".join((*(new.decorators if with_decorators else ()), text))
@@ -226,7 +219,3 @@ def make_edits(
 
 def _quoted(name: str) -> str:
     return f'"{name}"'
-
-
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
