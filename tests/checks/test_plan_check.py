@@ -145,7 +145,9 @@ def test_a_model_that_the_projects_plan_is_not_for_may_have_its_own() -> None:
 
 def test_a_model_that_returns_another_plan_is_red() -> None:
     other = ParallelPlan({"ep": {"experts.*": Shard(0)}})
-    message = told(check_plan(WithPlan, other, SmallConfig()))
+    verdict = check_plan(WithPlan, other, SmallConfig())
+    message = told(verdict)
+    assert {problem.target for problem in verdict.errors} == {"WithPlan.get_parallel_plan"}
     assert "WithPlan.get_parallel_plan() returns another plan than the project's parallel_plan.py" in message
 
 

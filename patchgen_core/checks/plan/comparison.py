@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _NAMES_SHOWN = 3
+_METHOD = "get_parallel_plan"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def check_request(request: ModelRequest) -> CheckResult:
     """Check the plan in a file beside a config; in the process that runs models."""
     subject: BesideRequest = request.subject
     module = import_module(subject.beside)
-    make = one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
+    make = one_function(module, lambda name: name == _METHOD, f"{_METHOD}()")
     readers, setups = tuple(model_setup(request).plan_readers), request.setups
 
     def check(cls: type[PreTrainedModel]) -> CheckResult:
@@ -74,7 +75,7 @@ def _describe_whole(
 ) -> str:
     """Of which other head of a module a plan is, where this one is a part of it (:func:`find_whole`)."""
     others = [head for head in model_heads(module) if head is not cls]
-    if hasattr(cls, "get_parallel_plan") or not others:
+    if hasattr(cls, _METHOD) or not others:
         return ""
     try:
         return find_whole(_build_empty(cls), read_plan(plan, readers), map(_build_empty, others))
@@ -128,13 +129,21 @@ def check_plan(
         read = read_plan(plan, readers)
         chosen = read.resolve_sizes(sizes)
         if config is not None:
-            return _check(_RankTask(model_class, config, read, chosen, time_limit, setups), readers, ())
+            return _at_method(
+                _check(_RankTask(model_class, config, read, chosen, time_limit, setups), readers, ()), model_class
+            )
         toy, short = _toy(model_class), _shortened(chosen)
         note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
         task = _RankTask(model_class, toy, read, short, time_limit, setups)
-        return _check(task, readers, () if short == chosen else (note,))
+        return _at_method(_check(task, readers, () if short == chosen else (note,)), model_class)
     except PatchgenError as error:
         return make_result(error.problems)
+
+
+def _at_method(result: CheckResult, model_class: type[PreTrainedModel]) -> CheckResult:
+    """A result whose problems are about the method that gives the model's plan, where it has one."""
+    name = f"{model_class.__name__}.{_METHOD}" if hasattr(model_class, _METHOD) else model_class.__name__
+    return replace(result, errors=tuple(replace(one, target=one.target or name) for one in result.errors))
 
 
 def _check(run: _RankTask, readers: Sequence[PlanReader], notes: tuple[str, ...]) -> CheckResult:
