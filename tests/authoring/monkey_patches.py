@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import textwrap
+import types
 from typing import Any
 
 from patchgen_core.api.codegen import CodegenResult, generate_and_write
@@ -99,3 +101,14 @@ def only_finding(result: AdoptResult) -> str:
     [finding] = result.findings
     assert finding.message.split(" = ")[0] in result.text.replace("\n#   ", " ")
     return str(finding)
+
+
+def generated_module(made: CodegenResult) -> types.ModuleType:
+    """The module that an adopted config makes, which keeps the contracts."""
+    assert not made.verdict.errors, "\n".join(map(str, made.verdict.errors))
+    spec = importlib.util.spec_from_file_location("made", made.artifact.path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

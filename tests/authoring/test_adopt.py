@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 import types
 
 from patchgen_core.authoring.adopt import AdoptResult, adopt
-from tests.authoring.monkey_patches import UPSTREAM_TEXT, adopted, make, only_finding, write
+from tests.authoring.monkey_patches import UPSTREAM_TEXT, adopted, generated_module, make, only_finding, write
 from tests.conftest import UPSTREAM, Workspace
 
 
 def generated(work: Workspace, result: AdoptResult) -> types.ModuleType:
-    """The module that an adopted config makes, which keeps the contracts."""
-    made = make(work, result)
-    assert not made.verdict.errors, "\n".join(map(str, made.verdict.errors))
-    spec = importlib.util.spec_from_file_location("made", made.artifact.path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return generated_module(make(work, result))
 
 
 def test_classes_functions_and_methods(site: Workspace) -> None:

@@ -49,7 +49,7 @@ class AdoptResult:
 def adopt(
     project: Project,
     model: str,
-    patcher: str = "liger",
+    patcher: str = "",
     output: Path | None = None,
     *,
     arguments: Mapping[str, Any] | None = None,
@@ -64,16 +64,18 @@ def adopt(
 
     Args:
         model: a model type, such as ``llama``, or upstream's modeling module.
-        patcher: ``liger``; another patch type that is registered for the model type; or ``package.module:function``.
+        patcher: ``liger``; another patch type that is registered for the model type; ``package.module:function``; or
+            empty, for what importing ``imports`` patches, and for Liger's where there are none.
         output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
         arguments: keyword arguments for the patcher.
-        imports: modules to import first, whose decorators register patchers.
+        imports: modules to import first, whose decorators register patchers, or that patch when they are imported.
         force: write over a file that is there already.
 
     Raises:
         PatchgenError: there is no such model or patcher, the patcher fails, nothing that it changes can be
             declared, or the file is there already.
     """
+    patcher = patcher or ("" if imports else "liger")
     if output is not None:
         check_free(Path(output), force)
     if "." in model:
@@ -99,7 +101,7 @@ def adopt(
 
 
 def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:
-    words = ["patchgen", "adopt", model, "--from", patcher]
+    words = ["patchgen", "adopt", model, *(["--from", patcher] if patcher else [])]
     words += [word for name in imports for word in ("--import", name)]
     words += ["--kwargs", *(f"{name}={value}" for name, value in arguments.items())] if arguments else []
     return " ".join(map(shlex.quote, words))

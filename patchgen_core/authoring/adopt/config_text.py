@@ -131,6 +131,9 @@ class AdoptedConfig:
             self._cannot(change, f"'{change.cls}' is not defined at the top level", "Patch the class around it.")
         elif value is None:
             self._cannot(change, "it is deleted", "Override it.")
+        elif value.wraps:
+            if self._names(change, value, copied=True):
+                self._wrap(change, value)
         elif value.kind != "function":
             self._cannot(change, "only methods can be patched", "Set it in modify_init, or replace the class.")
         elif value.why or not (value.module or value.source):
@@ -139,6 +142,13 @@ class AdoptedConfig:
             self._cannot(change, value.why or "it cannot be imported", hint)
         elif self._names(change, value, copied=not value.module):
             self._override(change, value)
+
+    def _wrap(self, change: AttributeChange, value: PatchedValue) -> None:
+        """A function that calls upstream's method."""
+        is_init = change.name == "__init__"
+        call, target = ("modify_init", change.cls) if is_init else ("wrap_method", change.target)
+        self.blocks.append(f"@config.{call}({target!r}, description={self.reason!r})\n{value.source}\n")
+        self._patched(change, value)
 
     def _override(self, change: AttributeChange, value: PatchedValue) -> None:
         options = "keep_decorators=False"
@@ -162,7 +172,7 @@ class AdoptedConfig:
         values = [f"{change.label} = {change.value.label if change.value else 'nothing'}" for change in changes]
         place = _modeling_module(changes[0])
         if place:
-            hint = f"Adopt that module as well: patchgen adopt {place} --from {self.run.patcher}."
+            hint = f"Adopt that module as well: patchgen adopt {place} {self.run.origin}."
         else:
             switches = [f"{switch}=false" for change in changes if (switch := self._switch(change))]
             hint = "It reaches every model of the process: patch the methods that use it instead."
@@ -303,7 +313,10 @@ class AdoptedConfig:
 def _docstring(model: str, run: PatcherRun, function: str, about: Sequence[str]) -> Iterator[str]:
     arguments = ", ".join(f"{name}={value!r}" for name, value in run.arguments.items())
     lines = [f"{model} on a GPU: what the monkey patch {function} does, by code generation.", ""]
-    lines.append(f"That is {function}({arguments}) of {run.patcher.partition(':')[0]}.")
+    module = run.patcher.partition(":")[0]
+    lines.append(
+        f"That is {function}({arguments}) of {module}." if ":" in run.patcher else "It patches when imported."
+    )
     for line in about:
         is_text = line.strip() == line != ""
         wrapped = textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)

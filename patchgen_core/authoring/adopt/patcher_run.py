@@ -38,6 +38,7 @@ class PatchedValue:
         source: the text of a class or function that cannot be imported, moved to column 0, with its decorators.
         uses: the global names that its source refers to.
         why: why its source cannot be copied.
+        wraps: what a function that wraps upstream's method calls that; its source has it as the first parameter.
     """
 
     kind: ValueKind
@@ -47,6 +48,7 @@ class PatchedValue:
     source: str = ""
     uses: tuple[UsedName, ...] = ()
     why: str = ""
+    wraps: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class AttributeChange:
 
 @dataclass(frozen=True)
 class PatcherRequest:
-    """A patcher to run: a patch type that is registered for the model, or ``package.module:function``.
+    """A patcher to run: a patch type that is registered for the model, ``package.module:function``, or, for an empty
+    one, importing ``imports``.
 
     ``model`` is a model type or upstream's modeling module; ``imports`` are what registers patchers.
     """
@@ -91,7 +94,7 @@ class PatcherRun:
     """What running a patcher showed.
 
     Attributes:
-        patcher: as ``package.module:function``.
+        patcher: as ``package.module:function``, or the modules whose import patches.
         changes: in the order of upstream's module.
         messages: what it printed, logged and warned of.
         side_effects: names of what other packages changed in themselves meanwhile.
@@ -101,6 +104,13 @@ class PatcherRun:
     patcher: str
     parameters: tuple[str, ...]
     arguments: Mapping[str, Any]
-    changes: tuple[AttributeChange, ...]
-    messages: tuple[str, ...]
-    side_effects: tuple[str, ...]
+    changes: tuple[AttributeChange, ...] = ()
+    messages: tuple[str, ...] = ()
+    side_effects: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        """The options of ``patchgen adopt`` that name the patcher."""
+        return (
+            f"--from {self.patcher}" if ":" in self.patcher else f"--import {self.patcher.replace(', ', ' --import ')}"
+        )

@@ -12,14 +12,16 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRequest, PatcherRun
 from patchgen_core.authoring.adopt.values import describe
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.monkey_patch import MONKEY_PATCHER
-from patchgen_core.runtime.namespaces import MISSING, Change
+from patchgen_core.runtime.namespaces import MISSING, Change, Watch
 from patchgen_core.runtime.patchers import watch_patcher
+from patchgen_core.syntax.forms import quoted
 
 Patcher = Callable[..., object]
 
@@ -30,9 +32,11 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
     Raises:
         PatchgenError: the model or the patcher is unknown, or it cannot be called, or fails.
     """
+    model_type, upstream = _upstream(request.model)
+    if not request.patcher:
+        return _run_imports(request, model_type, upstream)
     for name in request.imports:
         _imported(name, "the module that registers patchers")
-    model_type, upstream = _upstream(request.model)
     if ":" in request.patcher:
         function = _named(request.patcher)
     else:
@@ -47,21 +51,44 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
             message = f"the patcher {_path(function)} failed on '{upstream}': {type(error).__name__}: {error}"
             hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
             raise PatchgenError(message, hint=f"{_raised(error)} {hint}") from error
+    parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
+    home = str(getattr(function, "__module__", ""))
+    run = PatcherRun(upstream, _path(function), parameters, dict(request.arguments), messages=_unique(messages))
+    return _with_changes(run, module, watch, home)
+
+
+def _run_imports(request: PatcherRequest, model_type: str, upstream: str) -> PatcherRun:
+    """Import modules that patch when they are imported, and compare."""
+    module = _imported(upstream, "upstream's module")
+    names = ", ".join(request.imports)
+    packages = [name.partition(".")[0] for name in request.imports]
+    watch = Watch(["transformers", upstream.partition(".")[0], *packages], packages)
+    with watch, _messages() as messages:
+        for name in request.imports:
+            _imported(name, "the module that patches when it is imported")
+    run = PatcherRun(upstream, names, (), {}, messages=_unique(messages))
+    run = _with_changes(run, module, watch, request.imports[0])
+    if not run.changes:
+        types = sorted({key[1] for key in MONKEY_PATCHER.registered() if key[0] == model_type})
+        registers = f"It registers {quoted(types)}: pass --from {types[0]}." if types else ""
+        hint = registers or "Does it patch in a function? Name that with --from package.module:function."
+        raise PatchgenError(f"importing {names} changes nothing", hint=hint)
+    return run
+
+
+def _with_changes(run: PatcherRun, module: types.ModuleType, watch: Watch, home: str) -> PatcherRun:
+    """A run with what was changed meanwhile, which is undone."""
     changes, beside = watch.changes(), watch.side_effects()
     bound = _bound(module, changes)
     for change in reversed(changes):  # what has a name has it without the patcher, which may change what is used here
         change.undo()
-    home = str(getattr(function, "__module__", ""))
-    parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
-    return PatcherRun(
-        upstream=upstream,
-        patcher=_path(function),
-        parameters=parameters,
-        arguments=dict(request.arguments),
-        changes=tuple(_in_order(module, [_describe_change(change, module, bound, home) for change in changes])),
-        messages=tuple(dict.fromkeys(messages)),
-        side_effects=tuple(sorted(change.label for change in beside)),
-    )
+    described = [_describe_change(change, module, bound, home) for change in changes]
+    side_effects = tuple(sorted(change.label for change in beside))
+    return replace(run, changes=tuple(_in_order(module, described)), side_effects=side_effects)
+
+
+def _unique(messages: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(messages))
 
 
 def _imported(name: str, what: str) -> types.ModuleType:
@@ -167,6 +194,7 @@ def _in_order(module: types.ModuleType, changes: list[AttributeChange]) -> list[
 def _describe_change(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> AttributeChange:
     owner = change.owner
     cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
-    value = None if change.after is MISSING else describe(change.after, bound, home)
+    original = change.before if change.before is not MISSING or not cls else getattr(owner, str(change.name), None)
+    value = None if change.after is MISSING else describe(change.after, bound, home, original if cls else None)
     is_upstream, is_new = bool(cls) or owner is module, change.before is MISSING
     return AttributeChange(change.label, str(change.name), cls, is_upstream, is_new, value)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.authoring.adopt.patcher_run import PatchedValue, UsedName, ValueKind
+from patchgen_core.authoring.adopt.wrappers import read_wrapper
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
@@ -26,14 +27,20 @@ from patchgen_core.syntax.source import SourceCache
 _SOURCES = SourceCache()
 
 
-def describe(value: Any, bound: Mapping[str, Any], home: str) -> PatchedValue:
+def describe(value: Any, bound: Mapping[str, Any], home: str, original: Any = None) -> PatchedValue:
     """A value as a patch config can have it.
 
     Args:
         bound: what the generated module's global names will stand for.
         home: the patcher's module, where else the value may have a name.
+        original: upstream's method that a function takes the place of, which it may call.
     """
     wrapper, inner = _unwrapped(value)
+    wrapping = read_wrapper(inner, original) if original is not None and not wrapper else None
+    if wrapping is not None:
+        uses = tuple(_uses(wrapping.replacement, bound))
+        label = f"{name_of(inner)}, around upstream's"
+        return PatchedValue("function", label, source=wrapping.replacement.text, uses=uses, wraps=wrapping.name)
     text = name_of(inner)
     if isinstance(inner, types.ModuleType):
         return PatchedValue("module", text, module=inner.__name__)

@@ -34,7 +34,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser.set_defaults(usage_error=parser.error)
     add = parser.add_argument
     add("adopted_model", nargs="?", metavar="model", help="model type, such as llama, or upstream's modeling module")
-    add("--from", dest="patcher", default="liger", metavar="PATCHER", help=_FROM)
+    add("--from", dest="patcher", default="", metavar="PATCHER", help=_FROM)
     add("--kwargs", nargs="+", default=[], metavar="NAME=VALUE", help="arguments for the patcher, such as rope=false")
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
     add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
@@ -44,8 +44,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-_FROM = "liger (the default), another registered patch type, or package.module:function"
-_IMPORT = "module to import first, whose decorators register patchers; can be given more than once"
+_FROM = "liger (the default without --import), another registered patch type, or package.module:function"
+_IMPORT = "module that registers patchers, or without --from one that patches when it is imported; can be repeated"
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:

@@ -1,0 +1,112 @@
+"""Patches that are made when a module is imported, and functions that call the method whose place they take."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from patchgen_core.authoring.adopt import adopt
+from patchgen_core.errors import PatchgenError
+from tests.authoring.monkey_patches import adopted, generated_module, make, write
+from tests.conftest import UPSTREAM, Workspace
+
+IMPORTED = """
+import functools
+
+import kernels
+from acme.models.toy import modeling_toy as toy
+
+_forward = toy.Norm.forward
+
+
+def forward(self, x):
+    return _forward(self, kernels.helper(x))
+
+
+toy.Norm.forward = forward
+toy.rotate = kernels.fast_rotate
+"""
+
+
+def test_what_importing_a_module_patches(site: Workspace) -> None:
+    write(site, "patches.py", IMPORTED)
+    result = adopt(site.project, UPSTREAM, imports=["patches"])
+    assert result.patcher == "patches"
+    assert result.changes == ("rotate = kernels.fast_rotate", "Norm.forward = patches.forward, around upstream's")
+    assert not result.findings
+    assert f"Written by 'patchgen adopt {UPSTREAM} --import patches'" in result.text
+    module = generated_module(make(site, result))
+    assert module.rotate(1) == 1001
+    assert module.Norm().forward(8.5) == 3.0
+
+
+def test_importing_what_patches_nothing_is_an_error(site: Workspace) -> None:
+    write(site, "patches.py", "import kernels\n\n\ndef patch(): ...\n")
+    with pytest.raises(PatchgenError, match="importing patches changes nothing") as caught:
+        adopt(site.project, UPSTREAM, imports=["patches"])
+    assert "--from package.module:function" in caught.value.problems[0].hint
+    assert not list(site.models.rglob("*_patch_gen_config.py"))
+
+
+def test_importing_what_registers_patchers_names_them(site: Workspace) -> None:
+    write(
+        site,
+        "patches.py",
+        "from patchgen_core.monkey_patch import MONKEY_PATCHER\n\n\n"
+        '@MONKEY_PATCHER.register("toy", "ours")\ndef patch(): ...\n',
+    )
+    with pytest.raises(PatchgenError, match="importing patches changes nothing") as caught:
+        adopt(site.project, UPSTREAM, imports=["patches"])
+    assert caught.value.problems[0].hint == "It registers 'ours': pass --from ours."
+
+
+@pytest.mark.parametrize(
+    ("patch", "call", "value"),
+    [
+        (
+            "original = toy.Norm.forward\ndef forward(self, x):\n    return 2 * original(self, x)\n"
+            "toy.Norm.forward = forward",
+            'wrap_method("Norm.forward"',
+            6.0,
+        ),
+        (
+            "original = toy.Norm.forward\n@functools.wraps(original)\ndef forward(self, *args, **kwargs):\n"
+            "    return original(self, *args, **kwargs) + 1\ntoy.Norm.forward = forward",
+            'wrap_method("Norm.forward"',
+            4.0,
+        ),
+        (
+            "original = toy.Special.forward\ndef forward(self, x):\n    return -original(self, x)\n"
+            "toy.Special.forward = forward",
+            'wrap_method("Special.forward"',
+            -3.0,
+        ),
+    ],
+    ids=["closure", "wraps", "inherited"],
+)
+def test_a_function_around_upstreams_method_wraps_it(site: Workspace, patch: str, call: str, value: float) -> None:
+    result = adopted(site, textwrap.dedent(patch))
+    assert not result.findings
+    assert call in result.text
+    module = generated_module(make(site, result))
+    cls = module.Special if "Special" in call else module.Norm
+    assert cls().forward(9) == value
+
+
+def test_a_function_around_an_init_modifies_it(site: Workspace) -> None:
+    patch = "original = toy.Sized.__init__\ndef init(self, size):\n    original(self, size)\n    self.size += 1\n"
+    text = "class Sized:\n    def __init__(self, size):\n        self.size = size\n"
+    site.upstream(text)
+    for init in site.site.rglob("__init__.py"):
+        init.write_text("")
+    result = adopted(site, patch + "toy.Sized.__init__ = init")
+    assert 'modify_init("Sized"' in result.text
+    assert generated_module(make(site, result)).Sized(1).size == 2
+
+
+def test_what_else_a_wrapper_needs_of_the_function_around_it_is_named(site: Workspace) -> None:
+    patch = "scale = 2\noriginal = toy.Norm.forward\ndef forward(self, x):\n    return scale * original(self, x)\n"
+    result = adopted(site, patch + "toy.Norm.forward = forward\ntoy.rotate = kernels.fast_rotate")
+    [finding] = result.findings
+    assert "uses 'original', 'scale' of the function" in finding.message
