@@ -1,7 +1,8 @@
 """The zoo as it would have been for older releases, and what a user does to take it to today's, step by step.
 
-``older_zoo/`` has a folder a release: configs that differ from today's, named after their models. They were made from
-today's by taking back what upstream did since (``upgrade_history.py``). A model joins at the oldest release that its
+``older_zoo/`` has a folder a release: configs named after their models, with replacements, as the zoo had them before
+it was written in edits; those of GPUs were made of them by taking back what upstream did since
+(``upgrade_history.py``). A model joins at the oldest release that its
 patches can be for:
 
 - 5.9.0: the models of text but Qwen3.5, and Qwen2-VL and Qwen2.5-VL.
