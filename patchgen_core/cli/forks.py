@@ -69,8 +69,8 @@ def run_fork(options: argparse.Namespace, project: Project, carry: Carry) -> int
 def _check_usage(options: argparse.Namespace) -> None:
     if options.adopted_model is not None:
         options.usage_error("--fork takes no model: name upstream's module with --of")
-    if options.kwargs or options.imports or options.patcher:
-        options.usage_error("--from, --kwargs and --import are for monkey patches, --fork is for a file")
+    if options.kwargs or options.imports or options.patcher or options.inline:
+        options.usage_error("--from, --kwargs, --import and --inline are for monkey patches, --fork is for a file")
     if options.to is not None and options.json:
         options.usage_error("--to and --json do not go together: run 'patchgen upgrade --json' afterwards")
 

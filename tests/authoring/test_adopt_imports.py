@@ -110,3 +110,62 @@ def test_what_else_a_wrapper_needs_of_the_function_around_it_is_named(site: Work
     result = adopted(site, patch + "toy.Norm.forward = forward\ntoy.rotate = kernels.fast_rotate")
     [finding] = result.findings
     assert "uses 'original', 'scale' of the function" in finding.message
+
+
+INLINED = """
+from math import floor
+
+from acme.models.toy import modeling_toy as toy
+
+SCALE = 10
+
+
+def scaled(x):
+    return SCALE * shifted(x)
+
+
+def shifted(x):
+    return floor(x) + 0.5
+
+
+# rounded, for the kernels
+def rotate(x):
+    return scaled(x)
+
+
+def close(self, x):
+    return scaled(x) + self.factor
+
+
+class FastNorm:
+    def forward(self, x):
+        return shifted(x)
+
+
+toy.rotate = rotate
+toy.Head.close = close
+toy.Norm = FastNorm
+"""
+
+
+def test_inline_leaves_nothing_of_the_old_module(site: Workspace) -> None:
+    write(site, "patches.py", INLINED)
+    result = adopt(site.project, UPSTREAM, imports=["patches"], inline=True)
+    assert not result.findings
+    assert "\nimport patches" not in result.text
+    assert "from patches" not in result.text
+    assert "# rounded, for the kernels" in result.text
+    (site.site / "patches.py").unlink()
+    module = generated_module(make(site, result))
+    assert module.rotate(2.7) == 25.0
+    assert module.Head().close(1.2) == 16.0
+    assert module.Norm().forward(1.2) == 1.5
+
+
+def test_what_cannot_be_inlined_is_named(site: Workspace) -> None:
+    text = INLINED.replace("SCALE = 10", "SCALE = toy.Head()").replace("SCALE * ", "len(vars(SCALE)) + ")
+    write(site, "patches.py", text)
+    result = adopt(site.project, UPSTREAM, imports=["patches"], inline=True)
+    assert [finding.message for finding in result.findings] == [
+        "SCALE: the generated module still imports SCALE from patches"
+    ]

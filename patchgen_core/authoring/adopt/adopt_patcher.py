@@ -54,6 +54,7 @@ def adopt(
     *,
     arguments: Mapping[str, Any] | None = None,
     imports: Sequence[str] = (),
+    inline: bool = False,
     force: bool = False,
 ) -> AdoptResult:
     """Write a patch config that does what a monkey patch does.
@@ -69,6 +70,7 @@ def adopt(
         output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
         arguments: keyword arguments for the patcher.
         imports: modules to import first, whose decorators register patchers, or that patch when they are imported.
+        inline: copy the code of the patcher's own modules into the config, instead of importing it.
         force: write over a file that is there already.
 
     Raises:
@@ -80,12 +82,12 @@ def adopt(
         check_free(Path(output), force)
     if "." in model:
         find_upstream(model, project.import_roots)
-    run = _run_apart(project, PatcherRequest(model, patcher, tuple(imports), dict(arguments or {})))
+    run = _run_apart(project, PatcherRequest(model, patcher, tuple(imports), dict(arguments or {}), inline))
     name = run.upstream.rpartition(".")[2].removeprefix("modeling_")
     path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
     check_free(path, force)
     upstream = find_upstream(run.upstream, project.import_roots)
-    about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports))
+    about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports, inline))
     target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
     config = AdoptedConfig(run, read_source(upstream.path), target_file)
     if not config.changes:
@@ -100,9 +102,12 @@ def adopt(
     return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)
 
 
-def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:
+def _command(
+    model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str], inline: bool
+) -> str:
     words = ["patchgen", "adopt", model, *(["--from", patcher] if patcher else [])]
     words += [word for name in imports for word in ("--import", name)]
+    words += ["--inline"] * inline
     words += ["--kwargs", *(f"{name}={value}" for name, value in arguments.items())] if arguments else []
     return " ".join(map(shlex.quote, words))
 

@@ -60,6 +60,7 @@ class AdoptedConfig:
                 self._member(change)
             else:
                 self._global(change)
+        self._helpers()
         for changes in elsewhere.values():
             self._elsewhere(changes)
         self.notes += [f"the patcher says: {message}" for message in self.run.messages]
@@ -67,6 +68,20 @@ class AdoptedConfig:
         if self.run.side_effects:
             names = ", ".join(self.run.side_effects)
             self.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
+
+    def _helpers(self) -> None:
+        """What the copied code uses of modules that nothing is to be imported from."""
+        for name, value in self.run.helpers.items():
+            change = AttributeChange(value.label, name, "", True, True, value)
+            if value.kind == "literal":
+                self.blocks.insert(0, f"{name} = {value.label}\n")
+                self.blocks.append(f"config.add_post_import_block({f'{name} = {value.label}'!r})\n")
+            elif self._names(change, value, copied=True):
+                self.blocks.insert(0, f"@config.add_helper\n{value.source}\n")
+        rest = {n: p for n, p in self.additions.items() if p[0] in self.run.inlined and n not in self.run.helpers}
+        for name, (module, attribute) in rest.items():
+            message = f"{name}: the generated module still imports {attribute or 'it'} from {module}"
+            self.findings.append(Problem(message, hint="Move it to a module that stays, and import it from there."))
 
     def _global(self, change: AttributeChange) -> None:
         """A class, function, import or constant of upstream's module."""
@@ -199,6 +214,8 @@ class AdoptedConfig:
         """Import what a replacement's source refers to; tell what cannot be."""
         bad = [use.name for use in value.uses if use.kind in ("clash", "unknown")]
         for use in value.uses:
+            if use.name in self.run.helpers and use.kind == "imported":
+                continue
             if use.kind == "imported" and not self._add_import(use.name, use.module, use.attribute):
                 bad.append(use.name)
             elif use.kind == "mentioned":

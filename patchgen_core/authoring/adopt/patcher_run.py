@@ -80,13 +80,15 @@ class PatcherRequest:
     """A patcher to run: a patch type that is registered for the model, ``package.module:function``, or, for an empty
     one, importing ``imports``.
 
-    ``model`` is a model type or upstream's modeling module; ``imports`` are what registers patchers.
+    ``model`` is a model type or upstream's modeling module; ``imports`` are what registers patchers; ``inline`` asks
+    for the source of what stands in the patcher's own modules.
     """
 
     model: str
     patcher: str
     imports: tuple[str, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    inline: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class PatcherRun:
         changes: in the order of upstream's module.
         messages: what it printed, logged and warned of.
         side_effects: names of what other packages changed in themselves meanwhile.
+        inlined: the modules whose code the config is to hold itself.
+        helpers: what that code uses of these modules, by name.
     """
 
     upstream: str
@@ -107,6 +111,8 @@ class PatcherRun:
     changes: tuple[AttributeChange, ...] = ()
     messages: tuple[str, ...] = ()
     side_effects: tuple[str, ...] = ()
+    inlined: tuple[str, ...] = ()
+    helpers: Mapping[str, PatchedValue] = field(default_factory=dict)
 
     @property
     def origin(self) -> str:

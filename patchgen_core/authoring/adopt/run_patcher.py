@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRequest, PatcherRun
-from patchgen_core.authoring.adopt.values import describe
+from patchgen_core.authoring.adopt.values import describe, describe_helpers
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.monkey_patch import MONKEY_PATCHER
 from patchgen_core.runtime.namespaces import MISSING, Change, Watch
@@ -54,7 +54,12 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
     home = str(getattr(function, "__module__", ""))
     run = PatcherRun(upstream, _path(function), parameters, dict(request.arguments), messages=_unique(messages))
-    return _with_changes(run, module, watch, home)
+    return _with_changes(run, module, watch, home, _inlined(request, home))
+
+
+def _inlined(request: PatcherRequest, home: str) -> tuple[str, ...]:
+    """The modules whose code the config is to hold itself."""
+    return tuple(dict.fromkeys([home, *request.imports])) if request.inline else ()
 
 
 def _run_imports(request: PatcherRequest, model_type: str, upstream: str) -> PatcherRun:
@@ -67,7 +72,8 @@ def _run_imports(request: PatcherRequest, model_type: str, upstream: str) -> Pat
         for name in request.imports:
             _imported(name, "the module that patches when it is imported")
     run = PatcherRun(upstream, names, (), {}, messages=_unique(messages))
-    run = _with_changes(run, module, watch, request.imports[0])
+    home = request.imports[0]
+    run = _with_changes(run, module, watch, home, _inlined(request, home))
     if not run.changes:
         types = sorted({key[1] for key in MONKEY_PATCHER.registered() if key[0] == model_type})
         registers = f"It registers {quoted(types)}: pass --from {types[0]}." if types else ""
@@ -76,15 +82,19 @@ def _run_imports(request: PatcherRequest, model_type: str, upstream: str) -> Pat
     return run
 
 
-def _with_changes(run: PatcherRun, module: types.ModuleType, watch: Watch, home: str) -> PatcherRun:
+def _with_changes(
+    run: PatcherRun, module: types.ModuleType, watch: Watch, home: str, inlined: tuple[str, ...]
+) -> PatcherRun:
     """A run with what was changed meanwhile, which is undone."""
     changes, beside = watch.changes(), watch.side_effects()
     bound = _bound(module, changes)
     for change in reversed(changes):  # what has a name has it without the patcher, which may change what is used here
         change.undo()
-    described = [_describe_change(change, module, bound, home) for change in changes]
-    side_effects = tuple(sorted(change.label for change in beside))
-    return replace(run, changes=tuple(_in_order(module, described)), side_effects=side_effects)
+    described = [_describe_change(change, module, bound, home, inlined) for change in changes]
+    values = [change.value for change in described if change.value is not None and change.is_upstream]
+    helpers = describe_helpers(values, bound, home, inlined)
+    ordered, side_effects = tuple(_in_order(module, described)), tuple(sorted(change.label for change in beside))
+    return replace(run, changes=ordered, side_effects=side_effects, inlined=inlined, helpers=helpers)
 
 
 def _unique(messages: list[str]) -> tuple[str, ...]:
@@ -191,10 +201,14 @@ def _in_order(module: types.ModuleType, changes: list[AttributeChange]) -> list[
     return sorted(changes, key=order_of)
 
 
-def _describe_change(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> AttributeChange:
+def _describe_change(
+    change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str, inlined: tuple[str, ...]
+) -> AttributeChange:
     owner = change.owner
     cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
     original = change.before if change.before is not MISSING or not cls else getattr(owner, str(change.name), None)
-    value = None if change.after is MISSING else describe(change.after, bound, home, original if cls else None)
+    value = (
+        None if change.after is MISSING else describe(change.after, bound, home, original if cls else None, inlined)
+    )
     is_upstream, is_new = bool(cls) or owner is module, change.before is MISSING
     return AttributeChange(change.label, str(change.name), cls, is_upstream, is_new, value)

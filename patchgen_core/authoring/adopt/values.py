@@ -9,7 +9,7 @@ import importlib
 import inspect
 import sys
 import types
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,16 @@ from patchgen_core.syntax.source import SourceCache
 _SOURCES = SourceCache()
 
 
-def describe(value: Any, bound: Mapping[str, Any], home: str, original: Any = None) -> PatchedValue:
+def describe(
+    value: Any, bound: Mapping[str, Any], home: str, original: Any = None, inlined: Sequence[str] = ()
+) -> PatchedValue:
     """A value as a patch config can have it.
 
     Args:
         bound: what the generated module's global names will stand for.
         home: the patcher's module, where else the value may have a name.
         original: upstream's method that a function takes the place of, which it may call.
+        inlined: modules that nothing is to be imported from.
     """
     wrapper, inner = _unwrapped(value)
     wrapping = read_wrapper(inner, original) if original is not None and not wrapper else None
@@ -46,6 +49,7 @@ def describe(value: Any, bound: Mapping[str, Any], home: str, original: Any = No
         return PatchedValue("module", text, module=inner.__name__)
     module, name = _import_path(inner, home)
     text = f"{module}.{name}" if module else text
+    module, name = ("", name) if module in inlined else (module, name)
     if not isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
         literal = "" if wrapper else _literal(inner)
         return PatchedValue("literal" if literal else "other", literal or text, module, name)
@@ -54,8 +58,24 @@ def describe(value: Any, bound: Mapping[str, Any], home: str, original: Any = No
         replacement = _readable(inner, name, wrapper)
     except PatchgenError as error:
         return PatchedValue(kind, text, module, name, why=error.problems[0].message)
-    source = "" if module else "\n".join([*replacement.decorators, replacement.text])
-    return PatchedValue(kind, text, module, name, source, tuple(_uses(replacement, bound)))
+    source = "" if module else "\n".join([*replacement.comments, *replacement.decorators, replacement.text])
+    return PatchedValue(kind, text, module, name if module else "", source, tuple(_uses(replacement, bound)))
+
+
+def describe_helpers(
+    values: Iterable[PatchedValue], bound: Mapping[str, Any], home: str, inlined: Sequence[str]
+) -> dict[str, PatchedValue]:
+    """What values use of modules that nothing is to be imported from, and what that uses, by name."""
+    helpers: dict[str, PatchedValue] = {}
+    waiting = list(values)
+    while waiting:
+        for use in waiting.pop().uses:
+            if use.kind == "imported" and use.module in inlined and use.attribute and use.name not in helpers:
+                value = describe(_from(use.module, use.attribute), bound, home, inlined=inlined)
+                if value.source or value.kind == "literal":
+                    helpers[use.name] = value
+                    waiting.append(value)
+    return helpers
 
 
 def name_of(value: Any) -> str:

@@ -37,6 +37,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--from", dest="patcher", default="", metavar="PATCHER", help=_FROM)
     add("--kwargs", nargs="+", default=[], metavar="NAME=VALUE", help="arguments for the patcher, such as rope=false")
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
+    add("--inline", action="store_true", help="copy the functions of the patcher's modules, so that these can go")
     add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
     add("--force", action="store_true", help="write over a config that is there")
     add_fork_options(parser)
@@ -61,6 +62,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         output=options.output,
         arguments=parse_arguments(options.kwargs),
         imports=options.imports,
+        inline=options.inline,
         force=options.force,
     )
     if options.json:
