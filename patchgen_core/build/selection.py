@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen_core.project.named_configs import find_named_configs, is_whole
 from patchgen_core.project.project import Project, no_configs
 
 
@@ -40,11 +41,15 @@ class Selection:
 
 
 def select_configs(
-    project: Project, names: Iterable[str], variable: str | None = None, output: Path | None = None
+    project: Project, names: Sequence[str], variable: str | None = None, output: Path | None = None
 ) -> Selection:
-    """The configs of some dotted modules or paths, each once; all of the project's where none is named.
+    """The configs of some folders, files, dotted modules or node ids, each once; all of the project's where none is
+    named, or a folder that has all.
 
     Raises:
         PatchgenError: there is no such config.
     """
-    return Selection(project, tuple(dict.fromkeys(map(project.config_path, names))) or None, variable, output)
+    if is_whole(project, names):
+        return Selection(project, None, variable, output)
+    configs = dict.fromkeys(path for name in names for path in find_named_configs(project, name))
+    return Selection(project, tuple(configs) or None, variable, output)

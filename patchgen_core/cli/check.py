@@ -4,22 +4,86 @@ own."""
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import fix
+from patchgen_core.checks.result import drift_result
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.cli.printing import make_console, print_json, show_progress, warn_of_failure
+from patchgen_core.cli.selecting import select_of
+from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project.named_configs import split_by_project
 from patchgen_core.report.drift.summary import print_clean
 
 if TYPE_CHECKING:
     from patchgen_core.checks.result import CheckResult
+    from patchgen_core.project.project import Project
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found in one project."""
+
+    report: DriftReport
+    contracts: tuple[CheckResult, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """1 where there is a finding, else 0."""
+        return max(self.report.exit_code, int(any(result.is_bad for result in self.contracts)))
+
+
+def check_projects(options: argparse.Namespace, project: Project | None) -> int:
+    """Check what the options' paths name, in each project that they lie in; returns the exit code.
+
+    Raises:
+        PatchgenError: a path is about no config, or a page is wanted of several projects.
+    """
+    parts = [(project, tuple(options.paths))] if project is not None else split_by_project(options.paths)
+    if options.html is not None and len(parts) > 1:
+        bases = ", ".join(f"'{display_path(part.base)}'" for part, _ in parts)
+        raise PatchgenError(f"--html writes the results of one project, and these are {bases}")
+    checked = []
+    for part, names in parts:
+        checked.append(_check(options, select_of(options, part, names)))
+        if not options.json:
+            if len(parts) > 1:
+                print(f"{display_path(part.base)}:", flush=True)
+            _print(options, checked[-1])
+    if options.json:
+        _print_json(options, checked)
+    elif options.statistics:
+        _print_statistics(options, count_findings(checked))
+    return 0 if options.exit_zero else max(one.exit_code for one in checked)
 
 
 def check_configs(options: argparse.Namespace, selection: Selection) -> int:
     """Check what is selected, mend it where that is wanted, and print the results; returns the exit code."""
+    checked = _check(options, selection)
+    if options.json:
+        _print_json(options, [checked])
+    else:
+        _print(options, checked)
+    return checked.exit_code
+
+
+def count_findings(checked: Iterable[Checked]) -> dict[str, int]:
+    """How often each rule and each state of a drifted config was found, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for one in checked:
+        results = (drift_result(result) for result in one.report.results)
+        counts.update(result.status for result in results if result.is_bad)
+        counts.update(problem.code for result in one.contracts for problem in (*result.errors, *result.warnings))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _check(options: argparse.Namespace, selection: Selection) -> Checked:
     project, select = selection.project, options.select
     settings = Settings(
         caching=not options.no_cache,
@@ -33,22 +97,37 @@ def check_configs(options: argparse.Namespace, selection: Selection) -> int:
     contracts = _check_contracts(session, report) if options.contracts else []
     if options.fix:
         report = fix(report, options.prune)
-    exit_code = max(report.exit_code, int(any(result.is_bad for result in contracts)))
     if options.html is not None:
         from patchgen_core.report.drift.html import write_drift
 
         write_drift(report, contracts, options.html)
-    if options.json:
-        from patchgen_core.report.drift.json import drift_data
+    return Checked(report, tuple(contracts))
 
-        print_json(drift_data(report, contracts))
-    elif options.verbose or options.contracts or not print_clean(report, options.no_color):
+
+def _print(options: argparse.Namespace, checked: Checked) -> None:
+    if options.verbose or options.contracts or not print_clean(checked.report, options.no_color):
         from patchgen_core.report.drift.terminal import print_contracts, print_drift
 
-        print_drift(make_console(options), report, options.verbose)
+        print_drift(make_console(options), checked.report, options.verbose)
         if options.contracts:
-            print_contracts(make_console(options), contracts, options.verbose)
-    return exit_code
+            print_contracts(make_console(options), checked.contracts, options.verbose)
+
+
+def _print_statistics(options: argparse.Namespace, counts: Mapping[str, int]) -> None:
+    from patchgen_core.checks.contract.run import EVERY_RULE
+
+    names = {rule.code: rule.name for rule in EVERY_RULE}
+    for key, count in counts.items():
+        make_console(options).print(f"{count:5}  {key}  {names.get(key, '')}".rstrip(), soft_wrap=True)
+
+
+def _print_json(options: argparse.Namespace, checked: Sequence[Checked]) -> None:
+    from patchgen_core.report.drift.json import drift_data
+
+    data = [drift_data(one.report, one.contracts) for one in checked]
+    joined = data[0] | {key: [row for part in data for row in part[key]] for key in ("configs", "orphans", "removed")}
+    joined["exit_code"] = max(part["exit_code"] for part in data)
+    print_json(joined | {"statistics": count_findings(checked)} if options.statistics else joined)
 
 
 def _check_contracts(session: Session, report: DriftReport) -> list[CheckResult]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from patchgen_core.errors import PatchgenError
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
@@ -47,6 +49,18 @@ def warn_of_failure(cache: Cache | None) -> None:
 def split_codes(text: str) -> list[str]:
     """The codes of rules that an argument names, separated by commas."""
     return [code.strip().upper() for code in text.split(",") if code.strip()]
+
+
+def read_rules(options: Namespace) -> None:
+    """Have ``select`` and ``ignore`` of options be codes; a PatchgenError where one names none."""
+    for key in ("select", "ignore"):
+        value = getattr(options, key)
+        if value is None:
+            continue
+        codes = split_codes(value)
+        if not codes:
+            raise PatchgenError(f"--{key} names no rule", None, "'patchgen rule' lists them.")
+        setattr(options, key, codes)
 
 
 _AFTER = 1.0

@@ -86,8 +86,8 @@ def test_commands_read_the_arguments_of_the_process(
         build(discovery(toy), prog="mine")()
     assert caught.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: mine [-h] ")
-    assert said.endswith("mine: error: unrecognized arguments: --no-such-flag\n")
+    assert said.startswith("mine: error: unrecognized arguments: --no-such-flag\n")
+    assert "'mine --help'" in said
 
 
 @pytest.mark.parametrize(("build", "prog"), [(build_run_codegen_cli, "patchgen"), (build_check_cli, "patchgen-check")])
@@ -97,7 +97,7 @@ def test_commands_have_a_name_by_default(
     with pytest.raises(SystemExit) as caught:
         build(discovery(toy))(["--help"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: {prog} [-h] ")
+    assert capsys.readouterr().out.startswith(f"usage: {prog} SUBCOMMAND ...\n")
 
 
 def test_commands_need_no_pyproject(toy: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

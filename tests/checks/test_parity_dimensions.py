@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.checks.acme_project import Acme
 from tests.checks.parity_runs import compare
 from tests.conftest import Workspace
 
@@ -29,3 +32,26 @@ def test_the_level_quick_varies_nothing(work: Workspace) -> None:
     result = compare(work, ONLY_IN_EVALUATION, level="quick")
     assert result.errors == ()
     assert not any("varied" in note for note in result.notes)
+
+
+FUSED_EVERYWHERE = """
+from patchgen import create_patch_from_external
+
+config.patches.append(
+    create_patch_from_external("LlamaRMSNorm", "liger_kernel.transformers.rms_norm", "LigerRMSNorm", "Fused RMSNorm")
+)
+config.tolerate(4, "Liger adds up in another order")
+"""
+
+
+@pytest.mark.slow
+def test_models_that_call_kernels_themselves_are_varied_as_well(tmp_path: Path) -> None:
+    """Triton interprets these kernels here, and no other implementation runs what is around them."""
+    acme = Acme(tmp_path)
+    acme.config(FUSED_EVERYWHERE)
+    (result,) = acme.gate("parity").values()
+    assert (result.status, result.errors) == ("clean", ())
+    acme.config(FUSED_EVERYWHERE + ONLY_IN_EVALUATION)
+    (result,) = acme.gate("parity").values()
+    assert "look at the patch of 'LlamaMLP.forward'" in result.errors[0].message
+    assert "evaluated" in result.errors[0].hint

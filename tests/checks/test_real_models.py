@@ -27,10 +27,14 @@ MORE = {
     "qwen3_omni_moe": ("converter", "plan"),
 }
 """Imports that the set-up makes possible; converters; and a class without talker and vocoder, with a plan for that."""
-OTHERWISE = {"0.1.11": "Qwen3MoeTopKRouter.forward", "0.1.12": "sampled with a static cache"}
+OTHERWISE = {
+    "0.1.11": ("Qwen3MoeTopKRouter.forward", "'SeedOssMLP'"),
+    "0.1.12": ("sampled with a static cache", "'SeedOssMLP'"),
+}
 """What is not upstream's. A router gives logits where that of transformers 5.2 gives probabilities, on purpose, which
 changes the auxiliary loss. Models that were patched for an earlier release count positions by ``torch.arange``, which
-does not take the tensor that a static cache of transformers 5.9 says its length by."""
+does not take the tensor that a static cache of transformers 5.9 says its length by. The fused MLP in the place of
+Seed-OSS's leaves out its dropout."""
 
 
 @pytest.mark.parametrize(("version", "models"), [("0.1.12", MODELS), ("0.1.11", MODELS[:-1])])
@@ -44,7 +48,7 @@ def test_causal_heads_and_converters_are_upstreams(version: str, models: tuple[s
     assert len(results) == len(items)
     wrong = [result for result in results if result["status"] not in ("clean", "fixed")]
     messages = [error["message"] for result in wrong for error in result["errors"]] or [r["reason"] for r in wrong]
-    assert all(OTHERWISE[version] in message for message in messages), messages
+    assert all(any(part in message for part in OTHERWISE[version]) for message in messages), messages
     assert messages
 
 

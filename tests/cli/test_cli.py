@@ -144,23 +144,23 @@ def test_broken_config_fails_the_check_by_name(two: Workspace) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--fix"],
-        ["--prune", "--check"],
-        ["--all", MODULE],
-        ["--check", "--dry-run"],
-        ["--all", "-o", "out"],
-        [],
-        ["--no-such-flag"],
-    ],
-    ids=" ".join,
-)
-def test_usage_errors_exit_with_2(two: Workspace, arguments: list[str]) -> None:
-    done = two.patchgen(*arguments)
+USAGE_ERRORS = {
+    "--fix": "--fix goes with --check",
+    "--prune --check": "--prune goes with --check --fix",
+    f"--all {MODULE}": "--all and --list take no config",
+    "--check --dry-run": "--check goes with none of --list, --dry-run and --diff",
+    "--all -o out": "--output-dir goes with configs that are named",
+    "": "name a config, or give --all, --list, --check or --watch",
+    "--no-such-flag": "unrecognized arguments: --no-such-flag",
+}
+
+
+@pytest.mark.parametrize("arguments", USAGE_ERRORS)
+def test_usage_errors_exit_with_2_and_say_where_help_is(two: Workspace, arguments: str) -> None:
+    done = two.patchgen(*arguments.split())
     assert done.returncode == 2
-    assert "usage: patchgen" in done.stderr
+    assert f"error: {USAGE_ERRORS[arguments]}\n" in done.stderr
+    assert "Run 'patchgen --help' for subcommands and flags.\n" in done.stderr
     assert files(two) == []
 
 

@@ -137,8 +137,8 @@ def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots
                 request, executions, comparison.parts, batches, comparison.skipped, elsewhere
             )
         names = {name.partition("[")[0] for name in slots}
-        comparison.problems += find_unrun_lines(request, executions, batches, names)
-        comparison.warnings += find_unrun_lines(request, executions, batches, names, only_ranks=True)
+        for findings, only_ranks in ((comparison.problems, False), (comparison.warnings, True)):
+            findings += find_unrun_lines(request, executions, batches, names, only_ranks, comparison.skipped)
     comparison.problems += find_uncalled_slots(request, bound.calls, comparison.skipped)
 
 

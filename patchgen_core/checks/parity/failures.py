@@ -32,6 +32,8 @@ _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bou
 _CHANGES = "It keeps something from one run to the next, or is not the same every time: no module can be named."
 _MOST_OTHERS = 3
 _MOST_LINES = 8
+_ROOM = 2
+"""How much larger than in one batch the same rounding may be in others."""
 _ROUNDING = 32
 """How many times the error of eager a difference may be that rounding alone can make."""
 
@@ -136,10 +138,11 @@ def _describe_setting(failure: Failure, implementation: str) -> str:
     """Which setting lets a failure pass that is no more than another order of rounding; empty for a larger one."""
     if failure.measured > _ROUNDING:
         return ""
-    multiple = max(math.ceil(failure.measured), 1)
+    multiple = max(math.ceil(_ROOM * failure.measured), 1)
     return (
-        f"That is {failure.measured:.1f} x the error of eager, as of another order of computing. If it is meant:"
-        f" config.tolerate({multiple}, '<why>', implementation='{implementation}', head='{failure.head}'), or"
+        f"That is {failure.measured:.1f} x the error of eager, as of another order of computing. If it is meant, with"
+        f" room for other batches: config.tolerate({multiple}, '<why>', implementation='{implementation}',"
+        f" head='{failure.head}'), or"
         f' tolerance = {{ "{failure.head}{HEAD_MARK}{implementation}" = {multiple} }} in [tool.patchgen.parity].'
     )
 

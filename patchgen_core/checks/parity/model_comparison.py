@@ -248,8 +248,9 @@ class ModelComparison:
     def _vary(
         self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
     ) -> Iterator[tuple[str, ToyBatch]]:
-        """What to run beside training steps, in the first dtype unless a batch is for the last."""
-        if self.recorder.is_interpreted:
+        """What to run beside training steps, in the first dtype unless a batch is for the last; nothing where kernels
+        are interpreted in the place of eager functions, with which another implementation runs it."""
+        if self.recorder.is_interpreted and self.request.implementation not in (EAGER, PATCHED):
             return
         subject = make_subject(self.request, reference, batches, is_main=is_main, is_kernel_alone=self.is_kernel_alone)
         for dimension, reason, variations in vary(subject, self.request.level):

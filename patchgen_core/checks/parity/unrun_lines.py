@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen_core.checks.parity.findings import lines_of
@@ -41,6 +41,7 @@ def find_unrun_lines(
     batches: Sequence[str],
     slots: set[str],
     only_ranks: bool = False,
+    skipped: Collection[str] = (),
 ) -> Iterator[Problem]:
     """The patches of which some lines did not run although the functions that they stand in did, as errors; as
     warnings (``only_ranks``) those of lines that only ranks of a group run.
@@ -48,13 +49,16 @@ def find_unrun_lines(
     ``slots`` are the names of the module's slots, and of tables of them. Only lines that upstream does not have count.
     Of what depends on whether a slot has a kernel, on the device, or on whether the code is being compiled, only the
     side that runs is looked at, because other implementations and machines run the other one. Code that ends in
-    ``raise``, stands under ``TYPE_CHECKING``, or does no more than name None, is left out.
+    ``raise``, stands under ``TYPE_CHECKING``, or does no more than name None, is left out, and so are patches of heads
+    that are ``skipped``: one may have run until it lacked a package.
     """
     if not any(patch.fresh for patch in request.patches):
         return
     tree, code = parse_module(request.path, request.text), lines_with_code(request.path, request.text)
     functions = [node for node in nodes_of(tree) if isinstance(node, FUNCTIONS)]
     for patch in request.patches:
+        if patch.target.partition(".")[0] in skipped:
+            continue
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
         ranks = Elsewhere(slots, True, find_rank_functions(tree))

@@ -11,10 +11,11 @@ from rich.text import Text
 
 from patchgen_core.authoring.absorb.absorb import Absorbed, absorb
 from patchgen_core.build.selection import select_configs
+from patchgen_core.cli.arguments import add_config_name, add_paths
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import display_path
+from patchgen_core.project.named_configs import find_named_project
 from patchgen_core.project.project import Project
-from patchgen_core.project.table import load_project
 from patchgen_core.report.words import quantity
 from patchgen_core.syntax.forms import listed
 
@@ -29,10 +30,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         epilog="Exit codes: 0 the configs make what was edited, 1 something is left, and the generated file keeps all "
         "of it, 2 usage or configuration error.",
     )
-    parser.add_argument(
-        "patch_module", nargs="*", help="config: its dotted module or its path (default: all of the project)"
-    )
-    parser.add_argument("-c", "--config-name", help="config variable in the module (default: all that the file makes)")
+    add_paths(parser)
+    add_config_name(parser)
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     add_printing(parser, "print the result as JSON")
     return parser
@@ -40,8 +39,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
-    project = project or load_project()
-    results = absorb(select_configs(project, options.patch_module, options.config_name), options.dry_run)
+    project = project or find_named_project(options.paths)
+    results = absorb(select_configs(project, options.paths, options.config_name), options.dry_run)
     if options.json:
         print_json(_absorbed_data(results))
     else:

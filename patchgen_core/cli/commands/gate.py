@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from patchgen_core.checks.gate import Gate, Item
@@ -13,12 +12,12 @@ from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names
 from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
+from patchgen_core.cli.arguments import EXIT_CODES, add_no_cache, add_paths
 from patchgen_core.cli.printing import add_printing, make_console, show_progress
 from patchgen_core.cli.streaming import add_streaming, open_stream
-from patchgen_core.errors import PatchgenError
-from patchgen_core.project.file_tree import walk_files
-from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
-from patchgen_core.project.table import load_project
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.project.named_configs import find_named_configs, is_whole, path_of, split_by_project
+from patchgen_core.project.project import Project, no_configs
 from patchgen_core.report.gate.details import print_details, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
 from patchgen_core.report.gate.json import gate_json
@@ -39,10 +38,10 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Run every check of patch configs: those of 'pytest --patchgen', without pytest.",
-        epilog="Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
+        epilog=EXIT_CODES,
     )
     add = parser.add_argument
-    add("paths", nargs="*", metavar="path", help="folder, config file or dotted config (default: all of the project)")
+    add_paths(parser)
     add("--checks", metavar="CHECKS", help="checks to run, separated by commas, such as drift,contract (default: all)")
     add("--fix", action="store_true", help="rewrite generated files that drifted")
     add("--prune", action="store_true", help="remove generated files that no config makes")
@@ -50,7 +49,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--device", default=DEVICES[0], metavar="DEVICE", help=f"where models and kernels run: {', '.join(DEVICES)}")
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
-    add("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
+    add_no_cache(parser)
     add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
     add_printing(parser, "print the report as JSON")
@@ -70,12 +69,13 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     checks = _choose_checks(options)
     names = [check.name for check in checks]
     settings = read_settings(options, "", names)
-    home = project or _find_home(options.paths)
-    root = home.base if home is not None else Path.cwd()
+    parts = [(project, tuple(options.paths))] if project is not None else split_by_project(options.paths)
+    home = parts[0][0]
+    root = home.base
     session = Session(home, settings, artifacts=names != [DRIFT])
     try:
         gate = Gate(session, checks)
-        items = _find_items(gate, home, options.paths)
+        items = [item for part, paths in parts for item in _find_items(gate, part, paths)]
         gate.refuse_machine(items)
         stream.begin(len(items), settings.device, root)
         report = with_unused(GateReport(_run_items(gate, items, options, stream)))
@@ -102,43 +102,26 @@ def _choose_checks(options: argparse.Namespace) -> list[CheckInfo]:
 # --- what is checked -------------------------------------------------------------------------------
 
 
-def _find_home(paths: Sequence[str]) -> Project | None:
-    """The project around the working directory; where paths are given, it need not be in one."""
-    try:
-        return load_project()
-    except PatchgenError as error:
-        if not paths or error.problems[0].location is not None:
-            raise
-    for path in paths:
-        if os.path.exists(path):
-            return load_project(Path(path) if os.path.isdir(path) else Path(path).parent)
-    return None
-
-
-def _find_items(gate: Gate, home: Project | None, paths: Sequence[str]) -> list[Item]:
+def _find_items(gate: Gate, home: Project, paths: Sequence[str]) -> list[Item]:
     if not paths:
-        assert home is not None
         configs = home.find_configs()
         if not configs:
             raise no_configs(home)
         return gate.items(configs, [home.base])
-    configs = list(dict.fromkeys(config for path in paths for config in _find_configs(gate, home, path)))
-    folders = [Path(os.path.abspath(path)) for path in paths if os.path.isdir(path)]
-    is_whole = home is not None and any(home.search_root.is_relative_to(folder) for folder in folders)
-    return gate.items(configs, [home.base] if home is not None and is_whole else [])
+    items = [item for path in paths for item in _find_items_of(gate, home, path)]
+    return list(dict.fromkeys(items)) + (gate.items([], [home.base]) if is_whole(home, paths) else [])
 
 
-def _find_configs(gate: Gate, home: Project | None, path: str) -> Iterable[Path]:
-    if not os.path.isdir(path):
-        if home is None:
-            raise PatchgenError(f"there is no config file '{path}'")
-        return [home.config_path(path)]
-    folder = Path(os.path.abspath(path))
-    legacy = set(home.find_configs()) if home is not None else set()
-    configs = [file for file in walk_files(folder) if file.name.endswith(CONFIG_SUFFIX) or file in legacy]
-    if not configs:
-        raise PatchgenError(f"there is no patch config in {path}: its name ends in '{CONFIG_SUFFIX}'")
-    return sorted(configs)
+def _find_items_of(gate: Gate, home: Project, path: str) -> list[Item]:
+    """All items of the configs that a path means; the one of a node id."""
+    items = gate.items(find_named_configs(home, path))
+    _, _, name = path.partition("::")
+    chosen = [item for item in items if name in ("", item.name)]
+    if not chosen:
+        names = list(dict.fromkeys(item.name for item in items))
+        hint = did_you_mean(name, names) or f"Its items: {', '.join(names)}."
+        raise PatchgenError(f"there is no item '{name}' in '{path_of(path)}'", None, hint)
+    return chosen
 
 
 # --- running and printing --------------------------------------------------------------------------

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen_core.cli.arguments import add_paths
 from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.named_configs import find_named_configs, find_named_project
 from patchgen_core.project.project import Project
-from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
     from patchgen_core.upgrade.matrix.release_columns import Fetching, WantedReleases
@@ -31,7 +32,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         "2 usage or configuration error.",
     )
     add = parser.add_argument
-    add("patch_module", nargs="*", metavar="config", help="config: its dotted module or its path (default: all)")
+    add_paths(parser)
     group = parser.add_argument_group("the releases")
     give = group.add_argument
     versions = "versions, separated by commas: 5.9.0, latest, or the newest of each minor release in a range, "
@@ -56,8 +57,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upstream.releases import Releases, release_folder
 
-    project = project or load_project()
-    paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
+    project = project or find_named_project(options.paths)
+    paths = list(dict.fromkeys(path for name in options.paths for path in find_named_configs(project, name)))
     selection = select_configs(project, paths, options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)

@@ -10,10 +10,11 @@ from pathlib import Path
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Outcome
 from patchgen_core.build.selection import select_configs
+from patchgen_core.cli.arguments import add_paths
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, Problem, did_you_mean, quote_some
+from patchgen_core.project.named_configs import find_named_project
 from patchgen_core.project.project import Project
-from patchgen_core.project.table import load_project
 from patchgen_core.report.target_text import TargetLine, compare_target, target_text
 from patchgen_core.syntax.source import SourceFile, parse_source, read_source
 from patchgen_core.upstream.module import find_upstream
@@ -39,17 +40,15 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         "of it: '-' for lines that go, '+' for lines that come. A config with errors shows upstream's.",
     )
     parser.add_argument("target", help="Class, Class.method or function, as upstream names it")
-    parser.add_argument(
-        "patch_module", nargs="*", help="config: its dotted module or its path (default: all that have the target)"
-    )
+    add_paths(parser, "all that have the target")
     add_printing(parser, "print the lines as JSON")
     return parser
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
-    project = project or load_project()
-    outcomes = make_artifacts(select_configs(project, options.patch_module))
+    project = project or find_named_project(options.paths)
+    outcomes = make_artifacts(select_configs(project, options.paths))
     views = [view for outcome in outcomes for view in _views(options.target, outcome, project)]
     if not views:
         raise _unknown(options.target, outcomes, project)

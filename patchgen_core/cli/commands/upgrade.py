@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from patchgen_core.cli.arguments import add_paths
 from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
+from patchgen_core.project.named_configs import find_named_configs, find_named_project
 from patchgen_core.project.project import Project
-from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
     from patchgen_core.report.upgrade.texts import Step
@@ -29,14 +30,14 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         allow_abbrev=False,
-        usage=f"{prog} [config ...] (--to VERSION | --wheel FILE | --source DIR) [options]",
+        usage=f"{prog} [path ...] (--to VERSION | --wheel FILE | --source DIR) [options]",
         description="Tell what another release of transformers does to every patch, and carry over the replacements "
         "that can be. Its sources are read; nothing of it is installed or imported.",
         epilog="Exit codes: 0 nothing must change, 1 something must, or the gate is red after --apply, "
         "2 usage or configuration error.",
     )
     add = parser.add_argument
-    add("patch_module", nargs="*", metavar="config", help="config: its dotted module or its path (default: all)")
+    add_paths(parser)
     _add_releases(parser)
     _add_applying(parser)
     add("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
@@ -74,13 +75,13 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.upgrade.upgrading import upgrade
     from patchgen_core.upstream.releases import Releases, release_folder
 
-    project = project or load_project()
+    project = project or find_named_project(options.paths)
     _check_usage(options)
     if options.apply and not options.allow_dirty:
         from patchgen_core.upgrade.writing.git import refuse_dirty
 
         refuse_dirty(project.base)
-    paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
+    paths = list(dict.fromkeys(path for name in options.paths for path in find_named_configs(project, name)))
     selection = select_configs(project, paths, options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     release = _release(options, releases, selection)
@@ -222,7 +223,7 @@ def _echo(text: str) -> None:
 
 
 def _again(options: argparse.Namespace) -> str:
-    words = [*options.prog.split(), *options.patch_module]
+    words = [*options.prog.split(), *options.paths]
     for name in ("to", "wheel", "source", "since"):
         value = getattr(options, name)
         words += ["--from" if name == "since" else f"--{name}", str(value)] if value is not None else []

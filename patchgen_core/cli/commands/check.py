@@ -1,0 +1,42 @@
+"""``patchgen check``: the drift and the contract rules, which need neither torch nor transformers to run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from patchgen_core.cli.arguments import EXIT_CODES, add_config_name, add_no_cache, add_output, add_paths, add_rules
+from patchgen_core.cli.printing import add_printing, read_rules
+from patchgen_core.project.project import Project
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of its arguments."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Compare generated files with a fresh generation, and check the contract rules. Nothing of "
+        "upstream is imported; 'patchgen gate' runs every check.",
+        epilog=EXIT_CODES,
+    )
+    add_paths(parser)
+    add_config_name(parser)
+    add_output(parser)
+    add_rules(parser)
+    parser.add_argument("--fix", action="store_true", help="rewrite what drifted")
+    parser.add_argument("--prune", action="store_true", help="with --fix: remove generated files that no config makes")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 where there are findings, too")
+    parser.add_argument("--statistics", action="store_true", help="count the findings, by rule")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the results as a page, one file, as well")
+    add_no_cache(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="name every config, and how it was loaded")
+    add_printing(parser, "print results as JSON")
+    parser.set_defaults(contracts=True)
+    return parser
+
+
+def run(options: argparse.Namespace, project: Project | None) -> int:
+    """Run it; returns the exit code."""
+    from patchgen_core.cli.check import check_projects
+
+    read_rules(options)
+    return check_projects(options, project)

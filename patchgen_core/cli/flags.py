@@ -1,0 +1,130 @@
+"""``patchgen`` with flags in place of a subcommand, as the reference has it: generating, ``--check``, ``--list`` and
+``--watch``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from patchgen_core.cli.arguments import EXIT_CODES, add_config_name, add_no_cache, add_output, add_paths, add_rules
+from patchgen_core.cli.printing import add_printing, read_rules
+from patchgen_core.cli.selecting import select_named, watch_named
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.project.named_configs import find_named_project
+from patchgen_core.project.project import Project
+
+
+class _Parser(argparse.ArgumentParser):
+    def format_help(self) -> str:
+        """Its usage, the subcommands and its flags."""
+        from patchgen_core.cli.subcommands import help_text
+
+        title, _, flags = super().format_help().partition("positional arguments:")
+        return f"{title.rstrip()}\n{help_text()}\n\nWithout a subcommand:\n{flags.lstrip(chr(10))}"
+
+    def error(self, message: str) -> NoReturn:
+        """Tell what is wrong, and where help is."""
+        self.exit(2, f"{self.prog}: error: {message}\nRun '{self.prog} --help' for subcommands and flags.\n")
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of its arguments."""
+    parser = _Parser(
+        prog=prog,
+        usage=f"{prog} SUBCOMMAND ...\n       {prog} [flags] [path ...]",
+        description="Modeling files of Hugging Face models, generated from patch configs and proved to be right.",
+        epilog=f"'{prog} help SUBCOMMAND' tells more of one. {EXIT_CODES}",
+    )
+    add_paths(parser, "none, or with --check and --watch all of the project")
+    add_output(parser)
+    add_config_name(parser)
+    add = parser.add_argument
+    add("--list", action="store_true", help="list the project's configs")
+    add("--all", action="store_true", help="use every config of the project")
+    add("--dry-run", action="store_true", help="show files and diff without writing")
+    add("--diff", action="store_true", help="write the .diff against upstream beside the module")
+    add(
+        "--discard-edits", action="store_true", help="write over generated files that were edited by hand; keep copies"
+    )
+    add("-v", "--verbose", action="store_true", help="say more")
+    add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
+    add("--fix", action="store_true", help="with --check: rewrite what drifted")
+    add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
+    add("--watch", action="store_true", help="check all, rewrite what drifted, and again on every save until Ctrl-C")
+    add_rules(parser)
+    add("--html", type=Path, metavar="FILE", help="with --check: write the results as a page, one file, as well")
+    add_no_cache(parser)
+    add_printing(parser, "print results as JSON")
+    add("--version", action="store_true", help="print the version")
+    parser.set_defaults(exit_zero=False, statistics=False)
+    return parser
+
+
+def run(options: argparse.Namespace, project: Project | None) -> int:
+    """Watch, list, check or generate configs; what that needs is imported for it alone. Returns the exit code."""
+    if options.version:
+        from importlib.metadata import version
+
+        print(f"patchgen {version('pytest-patchgen')}")
+        return 0
+    _refuse_misspelt(options, project)
+    _check_usage(options)
+    read_rules(options)
+    options.contracts = options.select is not None or options.ignore is not None
+    if options.watch:
+        return watch_named(options, project)
+    if options.list:
+        from patchgen_core.cli.listing import list_configs
+
+        return list_configs(options, project or find_named_project([]))
+    if options.check:
+        from patchgen_core.cli.check import check_projects
+
+        return check_projects(options, project)
+    from patchgen_core.cli.generate import generate_configs
+
+    return generate_configs(options, select_named(options, project))
+
+
+def _refuse_misspelt(options: argparse.Namespace, project: Project | None) -> None:
+    """A PatchgenError where the first word is near to a subcommand, and no config."""
+    from patchgen_core.cli.subcommands import list_subcommands
+
+    word = options.paths[0] if options.paths else ""
+    if not word.isidentifier() or os.path.exists(word):
+        return
+    names = [name for commands in list_subcommands().values() for name in commands]
+    hint = did_you_mean(word, names)
+    try:
+        (project or find_named_project([])).config_path(word)
+    except PatchgenError as error:
+        if hint:
+            raise PatchgenError(f"there is no subcommand '{word}'", None, hint) from None
+        message = f"there is no subcommand '{word}', and {error.problems[0].message}"
+        raise PatchgenError(message, None, error.problems[0].hint) from None
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    o, shows = options, options.list or options.dry_run or options.diff
+    wrong_uses = {
+        "--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json": o.watch
+        and (o.check or o.fix or shows or o.json),
+        "--fix goes with --check": o.fix and not o.check,
+        "--html goes with check": o.html is not None and not o.check,
+        "--prune goes with --check --fix": o.prune and not o.fix,
+        "--select goes with check": o.select is not None and not o.check,
+        "--discard-edits goes with none of --check, --watch, --list and --dry-run": o.discard_edits
+        and (o.check or o.watch or o.list or o.dry_run),
+        "--ignore goes with check": o.ignore is not None and not o.check,
+        "--check goes with none of --list, --dry-run and --diff": o.check and shows,
+        "--all and --list take no config": (o.all or o.list) and o.paths,
+        "--output-dir goes with configs that are named": o.output_dir is not None and not o.paths,
+        "name a config, or give --all, --list, --check or --watch": not (
+            o.paths or o.all or o.list or o.check or o.watch
+        ),
+    }
+    for message, is_wrong in wrong_uses.items():
+        if is_wrong:
+            raise PatchgenError(message, None, "Run 'patchgen --help' for subcommands and flags.")

@@ -1,0 +1,98 @@
+"""The subcommands of ``patchgen``: which there are, what each is for, and their modules."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from patchgen_core.project.project import Project
+
+    class Subcommand(Protocol):
+        """What a module of ``commands`` has."""
+
+        def build_parser(self, prog: str) -> argparse.ArgumentParser:
+            """The parser of its arguments; ``prog`` is how it was called."""
+
+        def run(self, options: argparse.Namespace, project: Project | None) -> int:
+            """Run it for a project, or for the one that the options mean; returns the exit code."""
+
+
+ENTRY_POINTS = "patchgen.commands"
+"""The group of entry points by which packages add subcommands: ``name = "package.module"``."""
+GROUPS = {
+    "Every day": {
+        "gate": "run every check: drift, import, contracts, parity, checkpoints, ranks, kernels",
+        "check": "compare generated files with a fresh generation, and check the contract rules",
+        "fix": "rewrite generated files that drifted",
+        "watch": "keep generated files current while you edit",
+        "generate": "write modeling files",
+    },
+    "Writing configs": {
+        "new": "write the first config of a model",
+        "adopt": "make configs of monkey patches or of a fork",
+        "show": "upstream's text of a target, and what a config makes of it",
+        "absorb": "make patches of hand edits of generated files",
+        "slim": "make replacements that repeat upstream's text edits",
+    },
+    "Other releases of transformers": {
+        "upgrade": "what a release does to every patch, and carrying over what can be",
+        "matrix": "configs against releases",
+    },
+    "Looking things up": {
+        "list": "the configs of a project",
+        "rule": "what is behind a rule",
+        "doctor": "what this machine has, and what is wrong with it",
+        "toy": "the toy configuration that parity runs a model with",
+        "help": "this text, or that of a subcommand",
+    },
+    "Around it": {
+        "init": "add [tool.patchgen] to a repository",
+        "report": "merge reports, or write one in another format",
+        "cache": "where results of earlier runs are kept",
+        "serve": "a service that runs the gate for repositories, and remembers",
+    },
+}
+"""The subcommands of this package with a line each, in the order in which help lists them."""
+_COMMANDS = "patchgen_core.cli.commands"
+
+
+def find_subcommand(word: str) -> Subcommand | None:
+    """The module of a subcommand: that of its name in ``commands``, or of a package's entry point; None for another
+    word."""
+    if not word.isidentifier() or word.startswith("_"):
+        return None
+    name = f"{_COMMANDS}.{word}"
+    try:
+        return cast("Subcommand", importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+    from importlib.metadata import entry_points
+
+    return next((cast("Subcommand", entry.load()) for entry in entry_points(group=ENTRY_POINTS, name=word)), None)
+
+
+def list_subcommands() -> dict[str, dict[str, str]]:
+    """Groups of subcommands, with those of other packages last."""
+    from importlib.metadata import entry_points
+
+    own = {name for commands in GROUPS.values() for name in commands}
+    added = {
+        entry.name: f"of the package {entry.dist.name}" if entry.dist is not None else ""
+        for entry in entry_points(group=ENTRY_POINTS)
+        if entry.name not in own
+    }
+    return GROUPS | ({"Of other packages": added} if added else {})
+
+
+def help_text() -> str:
+    """What ``patchgen --help`` says of subcommands, below their usage."""
+    lines = []
+    for title, commands in list_subcommands().items():
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<9} {line}".rstrip() for name, line in commands.items()]
+    return "\n".join(lines)
