@@ -33,7 +33,7 @@ def find_unlike_ranks(head: str, pairs: Mapping[str, tuple[Run, Run]], request: 
             message = (
                 f"{head}: '{path}' ({text.kinds.get(path, '')}) does not run equally often on all ranks: {listed}"
             )
-            yield _problem(message, patch, request)
+            yield _problem(message, _find_caller(path, text, request) or patch, request)
     lacking = {name: run.without_gradient for name, run in runs.items()}
     always = frozenset.intersection(*lacking.values())
     for name, parameters in lacking.items():
@@ -42,6 +42,12 @@ def find_unlike_ranks(head: str, pairs: Mapping[str, tuple[Run, Run]], request: 
                 f"{head}: batch '{name}' gives no gradient to {list_some(own, _MOST_NAMED)}, and other batches do"
             )
             yield _problem(message, patch, request)
+
+
+def _find_caller(path: str, run: Run, request: ParityRequest) -> PatchedCode | None:
+    """The patch of the module that runs the one at a path, and decides how often."""
+    caller = f"{run.kinds.get(path.rpartition('.')[0], '')}.forward"
+    return next((patch for patch in request.patches if patch.target == caller), None)
 
 
 def _problem(message: str, patch: PatchedCode | None, request: ParityRequest) -> Problem:
