@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from patchgen_core import (
         DiscoveryConfig,
+        Edits,
         ModelingCodeGenerator,
         PatchConfig,
         build_check_cli,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DiscoveryConfig",
+    "Edits",
     "ModelingCodeGenerator",
     "PatchConfig",
     "build_check_cli",

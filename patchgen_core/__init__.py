@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from patchgen_core.api.codegen import ModelingCodeGenerator, list_patch_configs, run_codegen
     from patchgen_core.cli.main import build_check_cli, build_run_codegen_cli
+    from patchgen_core.config.shared_edits import Edits
     from patchgen_core.config.spec import PatchConfig, create_patch_from_external
     from patchgen_core.errors import PatchgenError
     from patchgen_core.project.project import DiscoveryConfig, Project
@@ -20,6 +21,7 @@ __version__ = "0.2.0.dev0"
 
 __all__ = [
     "DiscoveryConfig",
+    "Edits",
     "ModelingCodeGenerator",
     "PatchConfig",
     "PatchgenError",
@@ -34,6 +36,7 @@ __all__ = [
 
 _HOMES = {
     "DiscoveryConfig": "project.project",
+    "Edits": "config.shared_edits",
     "ModelingCodeGenerator": "api.codegen",
     "PatchConfig": "config.spec",
     "PatchgenError": "errors",

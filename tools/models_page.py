@@ -105,7 +105,7 @@ def _table(rows: Sequence[Row], measured: Mapping[str, tuple[dict[str, float], f
         worst = ", ".join(f"{name} {value:.2f}" for name, value in errors.items() if value)
         cells = (
             f"[{_heading(row)}](#{_heading(row)})",
-            str(len(row.loaded.config.patches)),
+            str(len(_reasons(row))),
             ", ".join(row.slots),
             _checks(row),
             worst,
@@ -122,6 +122,14 @@ def _checks(row: Row) -> str:
     return "; ".join([*(f"{kind}: {', '.join(names)}" for kind, names in variants.items() if names), *others])
 
 
+def _reasons(row: Row) -> dict[str, str]:
+    """Why each target is patched, in the words of the first of its edits."""
+    reasons: dict[str, str] = {}
+    for patch in row.loaded.config.patches:
+        reasons.setdefault(patch.target, patch.description)
+    return reasons
+
+
 def _heading(row: Row) -> str:
     return row.loaded.path.stem.removesuffix("_patch_gen_config")
 
@@ -130,7 +138,7 @@ def _section(row: Row) -> str:
     config = row.loaded.config
     where = row.loaded.path.relative_to(ROOT).as_posix()
     lines = [f"\n## {_heading(row)}\n", f"{config.description}: [`{where}`](../{where}).\n"]
-    lines += [f"- `{patch.target}`: {patch.description}" for patch in config.patches]
+    lines += [f"- `{target}`: {reason}" for target, reason in _reasons(row).items()]
     if config.exclude:
         lines.append(f"- left out: {', '.join(f'`{name}`' for name in config.exclude)}")
     lines += [f"- allowed: {a.code}{f' of `{a.target}`' if a.target else ''}: {a.reason}" for a in config.allowed]

@@ -10,6 +10,7 @@ from patchgen_core.config.replacement import ACCESSORS
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.syntax.nodes import Definition, all_methods, methods
 
+_OF_PARAMETERS = {"parameter_addition": "add_parameter", "parameter_removal": "remove_parameter"}
 _WANTED = {"class_edit": "class", "function_edit": "function"}
 
 
@@ -28,9 +29,11 @@ def check_edited(patch: Patch, nodes: Sequence[Definition], rest: Sequence[str],
     if _WANTED.get(patch.kind, kind) != kind:
         hint = "Use edit_class, or edit_method for one method." if kind == "class" else "Use edit_function."
         raise PatchgenError(f"'{name}' is a {kind} in upstream {module}", patch.location, hint)
-    if patch.kind == "parameter_addition" and kind == "class":
+    if patch.kind in _OF_PARAMETERS and kind == "class":
         hint = f"Write '{name}.__init__' or '{name}.forward'."
-        raise PatchgenError(f"add_parameter: '{name}' is a class, which has no parameters", patch.location, hint)
+        raise PatchgenError(
+            f"{_OF_PARAMETERS[patch.kind]}: '{name}' is a class, which has no parameters", patch.location, hint
+        )
     return "", ""
 
 

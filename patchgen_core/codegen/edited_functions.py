@@ -11,7 +11,8 @@ from patchgen_core.codegen.edit_checks import bound_names, check_parameters, che
 from patchgen_core.codegen.edit_places import locate_expressions, locate_statements, read_pattern
 from patchgen_core.codegen.edit_templates import Template, function_template, text_template
 from patchgen_core.codegen.imports import absolute_import_edits
-from patchgen_core.codegen.quoted_code import NewCode, delete_item, parameter_edit
+from patchgen_core.codegen.parameter_edits import parameter_edits
+from patchgen_core.codegen.quoted_code import NewCode, delete_item
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
 from patchgen_core.errors import Location, PatchgenError
@@ -79,10 +80,10 @@ def compose_function(
 def _place(source: SourceFile, function: Function, edit: PlannedPatch) -> Iterator[_Region | Edit]:
     """What an edit changes: lines that it puts something in the place of, or pieces of text."""
     patch, label = edit.patch, edit.label
-    if patch.kind == "parameter_addition":
-        at, code = (map_prefixes(text, patch.name_map) for text in (patch.at, patch.code))
-        mapped = replace(patch, at=at, code=code)
-        yield parameter_edit(mapped, label, source, function)
+    if patch.kind in ("parameter_addition", "parameter_removal"):
+        at, code, entry = (map_prefixes(text, patch.name_map) for text in (patch.at, patch.code, patch.documentation))
+        mapped = replace(patch, at=at, code=code, documentation=entry)
+        yield from parameter_edits(mapped, label, source, function)
     elif patch.kind in ("code_replacement", "code_deletion"):
         yield from _place_quoted(source, function, edit)
     elif not patch.at:

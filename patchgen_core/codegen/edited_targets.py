@@ -77,10 +77,14 @@ def _replacement(
         name=function.name,
         is_class=False,
         package=package,
-        comments=tuple(line for replacement in own for line in replacement.comments),
+        comments=tuple(line for edit in edits for line in _comments(edit)),
         decorators=tuple(decorators.values()),
         text="\n".join(line.text for line in lines),
         string_lines=frozenset(number for number, line in enumerate(lines) if line.is_string),
         namespace={},
         location=location,
     )
+
+
+def _comments(edit: PlannedPatch) -> tuple[str, ...]:
+    return (*edit.comments, *(edit.replacement.comments if edit.replacement is not None else ()))

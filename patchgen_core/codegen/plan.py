@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from patchgen_core.codegen.added_code import (
@@ -77,6 +77,8 @@ class Plan:
                     *(p.patch.kind, p.patch.target, p.patch.replacement_module, p.patch.replacement_name),
                     *(p.patch.description, p.patch.keep_decorators, text(p.replacement)),
                     *([p.patch.at, p.patch.code, p.patch.count, p.patch.is_before] if p.patch.is_edit else []),
+                    *([p.patch.documentation] if p.patch.documentation else []),
+                    *p.comments,
                 ]
                 for planned in sorted(self.patches, key=lambda p: (p.dotted, p.accessor))
                 for p in planned.declared
@@ -154,6 +156,12 @@ def _check_entry(entry: object, location: Location) -> None:
     elif isinstance(entry, ImportSpec):
         at = entry.location or location
         arguments.imported(entry.module, entry.names, entry.alias, entry.is_from_import, at)
+
+
+def _at_use(problem: Problem, patch: Patch) -> Problem:
+    """A problem with the target of an edit that targets share is one of the call that gives it to this target."""
+    is_own = patch.used_at is not None and problem.location == patch.location
+    return replace(problem, location=patch.used_at) if is_own else problem
 
 
 class _Planner:
@@ -278,7 +286,8 @@ class _Planner:
                 resolved = self.targets.resolve(declared)
                 self._check_conflict(resolved, first)
             except PatchgenError as error:
-                self.problems += error.problems
+                problems = [_at_use(problem, declared) for problem in error.problems]
+                self.problems += [problem for problem in problems if problem not in self.problems]
                 continue
             planned.append(resolved)
         return planned

@@ -1,4 +1,4 @@
-"""Code in quotes: what takes the place of one expression, and one more parameter, as edits of upstream's text."""
+"""Code in quotes: what takes the place of one expression, as edits of upstream's text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 from patchgen_core.config.declarations import Patch
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.syntax.edits import Edit, apply_edits
-from patchgen_core.syntax.nodes import Function
 from patchgen_core.syntax.patterns import Match, arguments_of, is_rest, metavariable, stand_in
-from patchgen_core.syntax.signatures import read_parameters
 from patchgen_core.syntax.source import SourceFile, parse_source
 
 Argument = ast.expr | ast.keyword
@@ -191,60 +189,6 @@ def delete_item(source: SourceFile, items: Sequence[Argument], gone: Argument) -
     elif number:
         start = source.end(items[number - 1])
     return Edit(start, end, "")
-
-
-def parameter_edit(patch: Patch, label: str, source: SourceFile, function: Function) -> Edit:
-    """The edit that adds a parameter to a function's signature; a PatchgenError when it does not fit there."""
-    name = _parameter_name(patch, label)
-    arguments = function.args
-    ours = [*read_parameters(function)]
-    taken = [p.name for p in ours] + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
-    if name in taken:
-        raise PatchgenError(f"{label}: it has a parameter '{name}' already", patch.location)
-    named = next((p for p in ours if p.name == patch.at), None)
-    if patch.at and named is None:
-        message = f"{label}: it has no parameter '{patch.at}' for '{name}' to stand beside"
-        raise PatchgenError(message, patch.location, did_you_mean(patch.at, taken) or f"It has: {', '.join(taken)}.")
-    anchor = named or (ours[-1] if ours else None)
-    if anchor is None or anchor.node is None:
-        return _first_parameter(patch, source, function)
-    if patch.is_before:
-        at = source.start(anchor.node)
-        edit = Edit(at, at, f"{patch.code}, ")
-    else:
-        at = source.end(anchor.default or anchor.node)
-        edit = Edit(at, at, f", {patch.code}")
-    _check_signature(edit, patch, label, source, function)
-    return edit
-
-
-def _parameter_name(patch: Patch, label: str) -> str:
-    try:
-        function = ast.parse(f"def f({patch.code}): ...").body[0]
-        assert isinstance(function, ast.FunctionDef)
-        (parameter,) = read_parameters(function)
-    except (SyntaxError, ValueError):
-        hint = 'Write one, such as "causal: bool = True".'
-        raise PatchgenError(f"{label}: '{patch.code}' is no parameter", patch.location, hint) from None
-    return parameter.name
-
-
-def _first_parameter(patch: Patch, source: SourceFile, function: Function) -> Edit:
-    at = source.text.index("(", source.start(function)) + 1
-    has_more = function.args.vararg is not None or function.args.kwarg is not None
-    return Edit(at, at, f"{patch.code}, " if has_more else patch.code)
-
-
-def _check_signature(edit: Edit, patch: Patch, label: str, source: SourceFile, function: Function) -> None:
-    start, end = source.line_starts[function.lineno - 1], source.start(function.body[0])
-    indent = source.indent(function.lineno)
-    text = apply_edits(source.text[start:end], [Edit(edit.start - start, edit.end - start, edit.new)])[0]
-    code = f"{text.removeprefix(indent).rstrip()} ..."
-    try:
-        ast.parse(code)
-    except SyntaxError:
-        hint = "Give it a default, or say with before= or after= where it stands."
-        raise PatchgenError(f"{label}: '{patch.code}' does not fit there", patch.location, hint) from None
 
 
 def _is_expression(text: str) -> bool:

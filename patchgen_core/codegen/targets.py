@@ -6,6 +6,7 @@ import ast
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from patchgen_core.codegen.edit_targets import check_edited
 from patchgen_core.codegen.renaming import map_prefixes
@@ -63,6 +64,7 @@ class PlannedPatch:
         added: whether it adds a method that the class itself lacks.
         edits: for a target that is edited, each edit; the ``patch`` is then the first one's.
         lines: the text of ``replacement`` and what each line of it comes from, for an edited function.
+        comments: of an edit, those above its declaration that are not those of its function.
     """
 
     patch: Patch
@@ -73,6 +75,7 @@ class PlannedPatch:
     added: bool = False
     edits: tuple[PlannedPatch, ...] = ()
     lines: tuple[ComposedLine, ...] = ()
+    comments: tuple[str, ...] = ()
 
     @property
     def declared(self) -> tuple[PlannedPatch, ...]:
@@ -160,14 +163,23 @@ class Targets:
     def _resolve_edit(self, patch: Patch, nodes: Sequence[Definition], rest: list[str]) -> PlannedPatch:
         """An edit and the one definition that it is of."""
         method, accessor = check_edited(patch, nodes, rest, self.module)
+        above = (*self._comments(patch.comments_at), *self._comments(None if patch.replacement else patch.location))
+        comments = tuple(map_prefixes(line, patch.name_map) for line in above)
         if patch.replacement is None:
-            return PlannedPatch(patch, tuple(nodes), method, accessor)
+            return PlannedPatch(patch, tuple(nodes), method, accessor, comments=comments)
         replacement = self._read(patch, accessor)
         if replacement.is_class != (patch.kind == "class_edit"):
             wanted, given = ("class", "function") if patch.kind == "class_edit" else ("function", "class")
             message = f"{patch.kind} {patch.target}: '{replacement.name}' is a {given}, not a {wanted}"
             raise PatchgenError(message, patch.location)
-        return PlannedPatch(patch, tuple(nodes), method, accessor, replacement)
+        return PlannedPatch(patch, tuple(nodes), method, accessor, replacement, comments=comments)
+
+    def _comments(self, location: Location | None) -> tuple[str, ...]:
+        """The comments directly above a line of a config."""
+        path = Path(location.file) if location is not None else Path()
+        if location is None or not self.sources.has(path):
+            return ()
+        return self.sources.get(path).comments_above(location.line)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
         assert patch.location is not None, "the planner gives every patch one"

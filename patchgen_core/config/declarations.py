@@ -23,9 +23,13 @@ PatchKind = Literal[
     "code_replacement",
     "code_deletion",
     "parameter_addition",
+    "parameter_removal",
 ]
 EDITS: frozenset[PatchKind] = frozenset(
-    ["method_edit", "function_edit", "class_edit", "code_replacement", "code_deletion", "parameter_addition"]
+    [
+        *("method_edit", "function_edit", "class_edit"),
+        *("code_replacement", "code_deletion", "parameter_addition", "parameter_removal"),
+    ]
 )
 """The kinds of patches that change a place inside their target; a target may have several."""
 WRAPPERS: frozenset[PatchKind] = frozenset(["init_modification", "method_wrapper"])
@@ -51,6 +55,9 @@ class Patch:
         code: for edits in quotes, what comes there.
         count: for edits, how many times the pattern is there.
         is_before: for a parameter, whether it comes before the one at ``at`` instead of after it.
+        documentation: of an added parameter, its entry in the docstring.
+        used_at: of an edit that targets share, the call that gives it to this one; ``location`` is its own line.
+        comments_at: of the first of shared edits, the line above which the comments on all of them stand.
     """
 
     kind: PatchKind
@@ -67,6 +74,9 @@ class Patch:
     code: str = ""
     count: int = 1
     is_before: bool = False
+    documentation: str = ""
+    used_at: Location | None = None
+    comments_at: Location | None = None
 
     @property
     def is_edit(self) -> bool:

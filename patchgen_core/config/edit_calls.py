@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from patchgen_core.config import arguments
+from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
 from patchgen_core.config.declarations import Patch
+from patchgen_core.config.entries import EntryField, place_pair
 from patchgen_core.config.patch_calls import MISSING, PatchCalls
-from patchgen_core.errors import PatchgenError
+from patchgen_core.config.shared_edits import Edits
 
 NameMap = Mapping[str, str] | None
 
@@ -20,8 +21,11 @@ class EditCalls(PatchCalls):
 
     ``at`` is a piece of upstream's source, found by its syntax: layout, quotes and comments do not matter, ``...``
     stands for any arguments or statements, and ``$NAME`` for any expression, the same each time. A line that ends
-    with its colon stands for the whole statement. It has to be there once, or ``count`` times.
+    with its colon stands for the whole statement. It has to be there once, or ``count`` times. ``edit`` may be
+    :class:`Edits`, which targets share.
     """
+
+    dropped_decorators = EntryField[tuple[str, str]](place_pair)
 
     def edit_method(
         self,
@@ -83,19 +87,15 @@ class EditCalls(PatchCalls):
         ``new`` may use the metavariables of ``old``. ``...`` among the arguments of a call in ``new`` stands for those
         that it stands for in ``old``: ``replace_code("X.forward", "self.attn(...)", "self.attn(..., causal=True)")``.
         """
-        location = caller()
-        arguments.text("replace_code: old", old, location)
-        arguments.text("replace_code: new", new, location)
-        patch = Patch("code_replacement", target, at=old, code=new, count=count, description=description)
-        self._quoted("replace_code", patch, name_map)
+        patch = edit_patches.code_replacement(old, new, count, caller())
+        self._quoted("replace_code", patch, target, name_map, description)
 
     def delete_code(
         self, target: str, code: str, *, count: int = 1, name_map: NameMap = None, description: str = ""
     ) -> None:
         """Take statements out, an item of a list, tuple or set, or a base of a class."""
-        arguments.text("delete_code: code", code, caller())
-        patch = Patch("code_deletion", target, at=code, count=count, description=description)
-        self._quoted("delete_code", patch, name_map)
+        patch = edit_patches.code_deletion(code, count, caller())
+        self._quoted("delete_code", patch, target, name_map, description)
 
     def add_parameter(
         self,
@@ -104,35 +104,43 @@ class EditCalls(PatchCalls):
         *,
         after: str = "",
         before: str = "",
+        documentation: str = "",
         name_map: NameMap = None,
         description: str = "",
     ) -> None:
         """Give a method or function one more parameter, such as ``"causal: bool = True"``.
 
         It comes after or before the parameter that is named, and otherwise behind all that are passed by name.
+        ``documentation`` goes into the docstring, behind what that says of other parameters.
         """
-        location = caller()
-        for name, value in (("parameter", parameter), ("after", after), ("before", before)):
-            arguments.text(f"add_parameter: {name}", value, location, empty=name != "parameter")
-        if after and before:
-            raise PatchgenError("add_parameter: after and before do not go together", location, "Give one of them.")
-        patch = Patch(
-            "parameter_addition",
-            target,
-            at=after or before,
-            code=parameter,
-            is_before=bool(before),
-            description=description,
-        )
-        self._quoted("add_parameter", patch, name_map)
+        patch = edit_patches.parameter_addition(parameter, after, before, documentation, caller())
+        self._quoted("add_parameter", patch, target, name_map, description)
+
+    def remove_parameter(
+        self, target: str, parameter: str, *, name_map: NameMap = None, description: str = ""
+    ) -> None:
+        """Take a parameter out of the signature of a method or function."""
+        patch = edit_patches.parameter_removal(parameter, caller())
+        self._quoted("remove_parameter", patch, target, name_map, description)
 
     def _edit(self, call: str, patch: Patch, edit: Any, at: str, count: int, name_map: NameMap) -> Any:
         location = caller()
-        arguments.text(f"{call}: at", at, location, empty=True)
-        placed = replace(patch, at=at, count=arguments.count(call, count, location))
-        return self._declare(call, placed, edit, name_map)
+        if isinstance(edit, Edits):
+            return self._share(call, patch, edit, at, count, name_map)
+        placed = edit_patches.placed_edit(call, patch.kind, at, count, location)
+        return self._declare(call, replace(placed, target=patch.target, description=patch.description), edit, name_map)
 
-    def _quoted(self, call: str, patch: Patch, name_map: NameMap) -> None:
+    def _share(self, call: str, patch: Patch, edits: Edits, at: str, count: int, name_map: NameMap) -> Edits:
+        """Record the edits that targets share, each with the line where it stands."""
+        location = caller()
+        edit_patches.refuse_place(call, at, count, location)
+        arguments.target(call, patch.target, location)
+        arguments.text("description", patch.description, location, empty=True)
+        patches, decorators = edits.of(patch, arguments.name_map(name_map, location), location)
+        self.patches.extend(patches)
+        self.dropped_decorators.extend(decorators)
+        return edits
+
+    def _quoted(self, call: str, patch: Patch, target: str, name_map: NameMap, description: str) -> None:
         """Record an edit that has no function."""
-        arguments.count(call, patch.count, caller())
-        self._declare(call, patch, None, name_map)
+        self._declare(call, replace(patch, target=target, description=description), None, name_map)

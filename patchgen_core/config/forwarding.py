@@ -9,7 +9,7 @@ from pathlib import Path
 from patchgen_core.config.input_recording import OWN
 from patchgen_core.syntax.source import SourceCache
 
-_DSL_NAMES = frozenset(("PatchConfig", "create_patch_from_external", "*"))
+_DSL_NAMES = frozenset(("PatchConfig", "Edits", "create_patch_from_external", "*"))
 _MODULE_NAMES = ("patchgen", "patch_spec")
 
 

@@ -9,17 +9,49 @@ from typing import Any, TypeVar
 
 from patchgen_core.config import arguments
 from patchgen_core.config.arguments import caller
-from patchgen_core.config.declarations import Helper, Patch
+from patchgen_core.config.declarations import Helper, Patch, PatchKind
 from patchgen_core.config.entries import EntryField, place_declaration
 from patchgen_core.errors import Location, PatchgenError
 
 T = TypeVar("T")
 
+_WITHOUT_FUNCTION: frozenset[PatchKind] = frozenset(
+    ["code_replacement", "code_deletion", "parameter_addition", "parameter_removal"]
+)
 MISSING: Any = object()
 """An argument that a call was not given."""
 
 
-class PatchCalls:
+class Declarations:
+    """What gives back decorators, and knows those that decorate nothing."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, Location]] = []
+
+    def _decorator(self, record: Callable[[T], T], value: Any, what: str, location: Location) -> Any:
+        """``record``, to decorate with, or its result when the call was given what it is about."""
+        if value is None:
+            hint = "Use it as a decorator, or pass replacement=."
+            raise PatchgenError(f"{what} has no replacement", location, hint)
+        if value is not MISSING:
+            return record(value)
+        declaration = (what, location)
+        self._open.append(declaration)
+
+        def decorate(obj: T) -> T:
+            if declaration in self._open:
+                self._open.remove(declaration)
+            return record(obj)
+
+        return decorate
+
+    @property
+    def unfinished(self) -> list[tuple[str, Location]]:
+        """Calls that were meant as decorators and decorate nothing."""
+        return list(self._open)
+
+
+class PatchCalls(Declarations):
     """What declares replacements. A call without one is a decorator for it."""
 
     patches = EntryField[Patch](place_declaration)
@@ -30,9 +62,6 @@ class PatchCalls:
             for name, function in vars(base).items():
                 if isinstance(function, FunctionType):
                     function.__qualname__ = f"{cls.__qualname__}.{name}"
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str, Location]] = []
 
     def replace_class(
         self,
@@ -106,28 +135,6 @@ class PatchCalls:
             self.patches.append(replace(declared, replacement=obj.definition if isinstance(obj, Helper) else obj))
             return obj
 
-        if declared.code or declared.kind == "code_deletion":
+        if declared.kind in _WITHOUT_FUNCTION:
             return record(None)
         return self._decorator(record, replacement, f"{call} '{patch.target}'", location)
-
-    def _decorator(self, record: Callable[[T], T], value: Any, what: str, location: Location) -> Any:
-        """``record``, to decorate with, or its result when the call was given what it is about."""
-        if value is None:
-            hint = "Use it as a decorator, or pass replacement=."
-            raise PatchgenError(f"{what} has no replacement", location, hint)
-        if value is not MISSING:
-            return record(value)
-        declaration = (what, location)
-        self._open.append(declaration)
-
-        def decorate(obj: T) -> T:
-            if declaration in self._open:
-                self._open.remove(declaration)
-            return record(obj)
-
-        return decorate
-
-    @property
-    def unfinished(self) -> list[tuple[str, Location]]:
-        """Calls that were meant as decorators and decorate nothing."""
-        return list(self._open)

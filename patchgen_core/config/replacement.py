@@ -16,6 +16,7 @@ from typing import Any
 
 from patchgen_core.config.arguments import value_text
 from patchgen_core.config.patch_calls import PatchCalls
+from patchgen_core.config.shared_edits import Edits
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, string_lines
@@ -218,7 +219,7 @@ def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) ->
         namespace=namespace,
         location=Location(str(source.path), node.lineno),
         is_edit=any(
-            _called(decorator).startswith("edit_") and is_patch_decorator(decorator, namespace)
+            _called(decorator).startswith("edit") and is_patch_decorator(decorator, namespace)
             for decorator in node.decorator_list
         ),
     )
@@ -243,7 +244,7 @@ def is_patch_decorator(decorator: ast.expr, namespace: Mapping[str, Any]) -> boo
     if isinstance(value, functools.partial):
         value = value.func
     is_declaration = getattr(value, "__module__", None) == PatchCalls.__module__  # what a call of the DSL returns
-    return is_declaration or isinstance(getattr(value, "__self__", None), PatchConfig)
+    return is_declaration or isinstance(getattr(value, "__self__", None), (PatchConfig, Edits))
 
 
 def _evaluate(expression: ast.expr, namespace: Mapping[str, Any]) -> Any:

@@ -62,7 +62,6 @@ class PatchConfig(EditCalls):
     positioned_helpers = EntryField[Helper](place_declaration)
     drop_imported_names = EntryField[str](place_text)
     exclude = EntryField[str](place_text)
-    dropped_decorators = EntryField[tuple[str, str]](place_pair)
     allowed = EntryField[Allowance](place_declaration)
     tolerances = EntryField[Tolerance](place_declaration)
 

@@ -10,6 +10,8 @@ from patchgen_core.syntax.patterns import PatternError, find_statements, parse_p
 
 _MANY = 3
 """Of more statements than this, a place names the first and the last."""
+_WIDE = 60
+"""A longer value is ``...`` in a place."""
 
 
 def find_place_text(statements: Sequence[ast.stmt], function: ast.AST) -> str:
@@ -47,10 +49,16 @@ def _header_text(statement: ast.stmt) -> str:
 
 
 def _short_text(statement: ast.stmt) -> str:
-    """A statement with ``...`` for the arguments of the call that it makes; empty for one that makes none."""
+    """A statement with ``...`` for the arguments of the call that it makes, or for a long value; else empty."""
     value = getattr(statement, "value", None)
-    if isinstance(statement, COMPOUND) or not isinstance(value, ast.Call) or not (value.args or value.keywords):
+    if isinstance(statement, COMPOUND) or not isinstance(value, ast.expr):
+        return ""
+    if isinstance(statement, ast.Assign) and not isinstance(value, ast.Call) and len(ast.unparse(value)) > _WIDE:
+        return f"{ast.unparse(statement).partition(' = ')[0]} = ..."
+    if not isinstance(value, ast.Call) or not (value.args or value.keywords):
         return ""
     call = ast.Call(value.func, [ast.Constant(...)], [])
+    if isinstance(statement, ast.AnnAssign):
+        return f"{ast.unparse(statement.target)} = {ast.unparse(call)}"
     fields = {**dict(ast.iter_fields(statement)), "value": call}
     return ast.unparse(ast.copy_location(type(statement)(**fields), statement))

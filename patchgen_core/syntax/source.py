@@ -106,10 +106,14 @@ class SourceFile:
     def comment_line(self, node: ast.stmt) -> int:
         """The first line of the comment block directly above a statement, or the statement's own."""
         first = self.first_line(node)
-        indent = self.indent(first)
+        return first - len(self.comments_above(first))
+
+    def comments_above(self, line: int) -> tuple[str, ...]:
+        """The comment block directly above a line, at column 0."""
+        first, indent = line, self.indent(line)
         while first > 1 and self.lines[first - 2].startswith(f"{indent}#"):
             first -= 1
-        return first
+        return tuple(text.removeprefix(indent) for text in self.lines[first - 1 : line - 1])
 
     @cached_property
     def index(self) -> ModuleIndex:

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from patchgen_core.authoring.slim.edit_texts import edit_blocks
-from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
+from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
+from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
+from patchgen_core.authoring.slim.parameters import NoEdits
 from patchgen_core.build.normalize import format_texts
 from patchgen_core.codegen.edited_functions import compose_function
 from patchgen_core.codegen.targets import PlannedPatch
@@ -77,7 +78,8 @@ def _blocks(
     reason = next((edit.patch.description for edit in edits if edit.patch.description), "")
     options = [f"description={reason!r}"] if reason else []
     found = find_edits(new.source, new.node, target)
-    blocks = edit_blocks(found, loaded.name, edits[0].patch.target, name, options, bound_names(new.node, target))
+    holder = Holder(loaded.name, edits[0].patch.target)
+    blocks = edit_blocks(found, holder, name, options, bound_names(new.node, target))
     return format_texts(blocks, loaded.path.parent, project)
 
 

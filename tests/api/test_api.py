@@ -31,6 +31,7 @@ from tests.conftest import Workspace
 
 LIBRARY_API = [
     "DiscoveryConfig",
+    "Edits",
     "ModelingCodeGenerator",
     "PatchConfig",
     "build_check_cli",
@@ -159,8 +160,10 @@ def test_a_config_imports_only_the_dsl() -> None:
         "config.arguments",
         "config.declarations",
         "config.edit_calls",
+        "config.edit_patches",
         "config.entries",
         "config.patch_calls",
+        "config.shared_edits",
         "config.spec",
         "errors",
         "project",

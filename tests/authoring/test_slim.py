@@ -42,6 +42,8 @@ class Layer:
 def rotate(q, k):
     q = q * 2
     k = k * 2
+    q = q + 1
+    k = k + 1
     return q, k
 
 
@@ -180,12 +182,15 @@ def test_imports_that_only_the_replacement_needed_go(work: Workspace) -> None:
 @pytest.mark.parametrize(
     ("replacement", "reason"),
     [
-        (f"def fast(self, x, **kwargs):\n{BODY}".replace("mask", "x"), "it lacks upstream's parameter 'mask'"),
+        (
+            f"def fast(self, x, mask=None):\n{BODY.replace('        **kwargs,', '')}",
+            "no edit takes out upstream's 'kwargs'",
+        ),
         (f"def fast(self, x, mask=1, **kwargs):\n{BODY}", "its parameter 'mask' has another default"),
         (
             f"def fast(self, x, mask=None, **kwargs):\n{BODY.replace('return x', 'return +x')}\n\n"
             'config.override_method("Layer.backward", fast, add=True)\n',
-            "other patches share its replacement",
+            "upstream has no single text of 'Layer.backward' to edit",
         ),
     ],
 )
@@ -204,13 +209,59 @@ def test_new_code_stays_a_replacement(work: Workspace) -> None:
 def test_a_replacement_may_have_the_name_of_its_target(work: Workspace) -> None:
     head = '@config.replace_function("turn")\n'
     result = _slimmed(work, "def turn(q, k):\n    q = q * 4\n    k = k + 2\n    return q + 1, k\n", head)
-    assert [patch.target for patch in result.patches] == ["turn"]
+    assert [patch.targets for patch in result.patches] == [("turn",)]
 
 
-def test_decorators_that_a_replacement_takes_away_keep_it(work: Workspace) -> None:
-    head = '@config.replace_function("rotate")\n'
-    result = _slimmed(work, "def turn(q, k):\n    q = q * 2\n    k = k * 2\n    return k, q\n", head)
-    assert result.left == ("rotate: its decorators are others than upstream's",)
+def test_decorators_that_a_replacement_takes_away_are_dropped(work: Workspace) -> None:
+    head = '@config.replace_function("rotate", description="Other")\n'
+    body = "    q = q * 2\n    k = k * 2\n    q = q + 1\n    k = k + 1\n    return q, k\n"
+    _slimmed(work, f"def turn(q, k):\n    log(q)\n{body}", head)
+    assert _config(work) == (
+        f'{PREAMBLE}config.drop_decorators("rotate", "decorator")\n\n\n'
+        '@config.edit_function("rotate", description="Other")\ndef turn(q):\n    log(q)\n    ...\n'
+    )
+
+
+def test_parameters_that_a_replacement_lacks_are_removed(work: Workspace) -> None:
+    text = f"def fast(self, x, **kwargs):\n{BODY}".replace("        mask=mask,\n", "").replace("if mask", "if x")
+    _slimmed(work, text)
+    assert 'config.remove_parameter("Layer.forward", "mask", description="Faster")\n' in _config(work)
+
+
+DOCUMENTED = """
+from lib import auto_docstring, norm, pool
+
+
+class Layer:
+    @auto_docstring
+    def forward(self, x):
+        x = norm(x)
+        x = norm(x, 2)
+        x = x + norm(x, 5)
+        x = x + norm(x, 6)
+        x = x + norm(x, 7)
+        x = x + norm(x, 8)
+        x = x + norm(x, 9)
+        x = norm(x, 3)
+        x = norm(x, 4)
+        return x
+"""
+
+
+def test_what_a_docstring_says_of_a_new_parameter_comes_along(work: Workspace) -> None:
+    work.upstream(DOCUMENTED)
+    body = DOCUMENTED.partition("(self, x):\n")[2].replace("\n    ", "\n").removeprefix("    ")
+    text = body.replace("norm(x, 4)", "pool(x, sizes)")
+    docstring = '    r"""\n    sizes (`list`):\n        Of all pictures.\n\n    Returns:\n        x\n    """\n'
+    work.config(f"{HEAD}def fast(self, x, sizes=None):\n{docstring}{text}")
+    assert work.patchgen("--all", "--diff").returncode == 0
+    [result] = slim(Selection(work.project))
+    assert len(result.patches) == 1
+    assert '    documentation="""\n    sizes (`list`):\n        Of all pictures.\n    """,\n' in _config(work)
+    assert (
+        '        r"""\n        sizes (`list`):\n            Of all pictures.\n        """\n'
+        in generated(work).read_text()
+    )
 
 
 def test_check_says_what_would_be_done_and_writes_nothing(work: Workspace) -> None:
@@ -223,24 +274,101 @@ def test_check_says_what_would_be_done_and_writes_nothing(work: Workspace) -> No
     assert done.stdout.endswith("1 replacement would become edits, 16 lines less.\n")
     assert _config(work) == before
     data = json.loads(work.patchgen("slim", "--json").stdout)
-    assert data["configs"][0]["patches"] == [{"target": "Layer.forward", "line": 7, "before": 19, "after": 3}]
+    assert data["configs"][0]["patches"] == [{"targets": ["Layer.forward"], "line": 7, "before": 19, "after": 3}]
     assert work.patchgen("slim", "--check").returncode == 0
 
 
-def test_configs_that_share_a_file_or_a_definition_are_left_right(work: Workspace) -> None:
-    work.upstream(UPSTREAM_TEXT)
-    work.config(f"{HEAD}def fast(self, x, mask=None, **kwargs):\n{BODY.replace('return x', 'return +x')}")
-    other = f'''
-    from patchgen import PatchConfig
-    from proj.models.toy.toy_gpu_patch_gen_config import fast
+OTHER = "acme.models.other.modeling_other"
+NPU, SHARED = "toy/toy_npu_patch_gen_config.py", "toy/replacements.py"
+REPLACEMENT = (
+    f"def fast(self, x, mask=None, **kwargs):\n    assert x\n{BODY.replace('return x', 'return ToyOutput(x)')}"
+)
+IMPORTS = "from patchgen import PatchConfig\nfrom proj.models.toy.{} import fast\n\n"
 
-    config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_npu.py")
-    config.override_method("Layer.forward", fast)
-    '''
-    work.config(other, CONFIG.replace("gpu", "npu"), preamble="")
+
+def _share(work: Workspace, upstream: str = UPSTREAM_TEXT, home: str = SHARED) -> list[Slimmed]:
+    """What becomes of a replacement that two configs have; that the code of both stays the same is looked at here."""
+    work.upstream(f"{UPSTREAM_TEXT}\n\nclass ToyOutput: ...\n")
+    work.upstream(f"{upstream}\n\nclass OtherOutput: ...\n".replace("Layer", "Tier"), OTHER)
+    module = home.partition("/")[2].removesuffix(".py")
+    imports = IMPORTS.format(module)
+    if home == CONFIG:
+        work.config(f"{HEAD}{REPLACEMENT}")
+    else:
+        work.write(f"proj/models/{home}", f'"""Shared."""\n\n\n# Why it is so\n{REPLACEMENT}')
+        use = f'{imports}config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_gpu.py")\n'
+        work.config(f'{use}config.override_method("Layer.forward", fast, description="Faster")\n', preamble="")
+    use = f'{imports}config = PatchConfig("{OTHER}", "patched_modeling_toy_npu.py")\n'
+    call = (
+        'config.override_method("Tier.forward", replacement=fast, name_map={"Toy": "Other"}, description="Faster")\n'
+    )
+    work.config(use + call, NPU, preamble="")
+    assert work.patchgen("--all", "--diff").returncode == 0
+    files = sorted(work.models.glob("toy/generated/*.py"))
+    before = [read_definitions(file.read_text()) for file in files]
     results = slim(Selection(work.project))
-    assert [result.patches for result in results] == [(), ()]
-    assert [len(result.left) for result in results] == [1, 1]
+    assert not any(compare_code(old, read_definitions(f.read_text())) for old, f in zip(before, files, strict=True))
+    assert work.check().exit_code == 0
+    return results
+
+
+EXPECTED = '''"""Shared."""
+
+from patchgen import Edits
+
+
+# Why it is so
+fast = Edits()
+
+
+@fast.edit
+def fast_1(x):
+    assert x
+    ...
+
+
+@fast.edit(at="return x")
+def call_ToyOutput(x):
+    return ToyOutput(x)
+'''
+
+
+def test_a_replacement_that_configs_share_becomes_edits_that_they_share(work: Workspace) -> None:
+    results = _share(work)
+    assert [(patch.targets, patch.after) for result in results for patch in result.patches] == [
+        (("Layer.forward", "Tier.forward"), 8)
+    ]
+    shared = (work.models / SHARED).read_text()
+    assert shared == EXPECTED
+    assert 'config.edit_method("Layer.forward", fast, description="Faster")\n' in _config(work)
+    use = (work.models / NPU).read_text()
+    assert 'config.edit_method("Tier.forward", edit=fast, name_map={"Toy": "Other"}, description="Faster")\n' in use
+    text = (work.models / "toy/generated/patched_modeling_toy_npu.py").read_text()
+    assert "    # Why it is so\n    def forward(" in text
+    assert "return OtherOutput(x)\n" in text
+
+
+def test_one_that_a_config_declares_and_another_imports_does_as_well(work: Workspace) -> None:
+    _share(work, home=CONFIG)
+    assert _config(work).endswith('config.edit_method("Layer.forward", edit=fast, description="Faster")\n')
+    assert "fast = Edits()\n" in _config(work)
+
+
+def test_it_stays_where_upstreams_texts_of_its_targets_differ(work: Workspace) -> None:
+    results = _share(work, UPSTREAM_TEXT.replace("x = residual + x", "x = x + residual"))
+    assert [patch for result in results for patch in result.patches] == []
+    [reason] = [reason for result in results for reason in result.left]
+    assert reason.startswith(
+        "Layer.forward: the code of proj.models.toy.toy_npu_patch_gen_config would not be the same"
+    )
+
+
+def test_it_stays_where_something_else_is_done_with_it(work: Workspace) -> None:
+    work.upstream(f"{UPSTREAM_TEXT}\n\nclass ToyOutput: ...\n")
+    work.config(f"{HEAD}{REPLACEMENT}\n\nALL = [fast]\n")
+    [result] = slim(Selection(work.project))
+    assert result.patches == ()
+    assert result.left[0].endswith("toy/toy_gpu_patch_gen_config.py:28 otherwise")
 
 
 def test_hand_edits_are_no_victims(work: Workspace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
 from patchgen_core.project.table import load_project
+from tools.mutation.written_out import write_out
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -47,8 +49,9 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
     for model in ("llama", "qwen3"):
         shutil.copytree(ZOO / model, zoo / model, ignore=shutil.ignore_patterns("__pycache__"))
     texts = {f"right_{model}": path.read_text(encoding="utf-8") for model, path in CONFIGS.items()}
-    for name, (model, _, old, new) in DEFECTS.items():
+    for name, (model, target, old, new) in DEFECTS.items():
         text = texts[f"right_{model}"]
+        text = text if old in text else "".join(write_out(ROOT, CONFIGS[model], target))
         assert text.count(old) == 1, old
         texts[name] = text.replace(old, new)
     paths = {name: zoo / name / f"{name}_patch_gen_config.py" for name in texts}
@@ -78,13 +81,14 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
 
 
 def test_defects_are_found_and_their_patches_named(tmp_path: Path) -> None:
-    found = results(tmp_path)
+    found, zoo = results(tmp_path), tmp_path / "examples/zoo"
     for model in CONFIGS:
         assert found.pop(f"right_{model}")["errors"] == []
     assert found.keys() == DEFECTS.keys()
-    for name, (model, target, _, _) in DEFECTS.items():
-        lines = CONFIGS[model].read_text(encoding="utf-8").splitlines()
-        declared = next(n for n, line in enumerate(lines, 1) if line.startswith("@config.") and f'"{target}"' in line)
+    for name, (_, target, _, _) in DEFECTS.items():
+        lines = (zoo / name / f"{name}_patch_gen_config.py").read_text(encoding="utf-8").splitlines()
+        start = re.compile(rf'@config\.\w+\("{re.escape(target)}"')
+        declared = max(number for number, line in enumerate(lines, 1) if start.match(line))
         errors = found[name]["errors"]
         assert errors, name
         for error in errors:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from tests.codegen.editing import edited
@@ -155,6 +157,48 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
         'config.add_parameter("Layer.forward", "y", before="x")',
         {"self, x, ": "self, y, x, "},
     ),
+    "parameter with documentation": (
+        """
+        config.add_parameter(
+            "Layer.forward", "causal=True", documentation="causal (`bool`):\\n    Whether it is."
+        )
+
+        @config.edit_method("Layer.forward")
+        def guarded():
+            guard()
+            ...
+        """,
+        {
+            "mask=None, ": "mask=None, causal=True, ",
+            "        In several lines.\n": "        In several lines.\n\n"
+            "        causal (`bool`):\n            Whether it is.\n",
+            "        # kept above\n": "        guard()\n        # kept above\n",
+        },
+    ),
+    "parameter taken out": ('config.remove_parameter("Layer.forward", "mask")', {"x, mask=None, **": "x, **"}),
+}
+DOCSTRINGS = {
+    "none": ("", '    r"""\n    y (`int`):\n        More.\n    """\n'),
+    "one line": (
+        '    """Does it."""\n',
+        '    """Does it.\n\n    y (`int`):\n        More.\n    """\n',
+    ),
+    "entries below a heading, and what follows": (
+        '    """\n    Args:\n        x (`int`):\n            It.\n\n    Returns:\n        it\n    """\n',
+        '    """\n    Args:\n        x (`int`):\n            It.\n        y (`int`):\n            More.\n\n'
+        '    Returns:\n        it\n    """\n',
+    ),
+}
+LONG = """def f(
+    x,  # first
+    y: int = 1,
+    *,
+    z=None,
+): return x
+"""
+REMOVED = {
+    "x": "def f(\n    y: int = 1,\n    *,\n    z=None,\n): return x\n",
+    "y": "def f(\n    x,  # first\n    *,\n    z=None,\n): return x\n",
 }
 
 
@@ -165,6 +209,20 @@ def test_an_edit_changes_its_place_and_nothing_else(work: Workspace, config: str
         assert expected.count(old) == 1
         expected = expected.replace(old, new)
     assert edited(work, config) == expected
+
+
+@pytest.mark.parametrize(("docstring", "expected"), DOCSTRINGS.values(), ids=DOCSTRINGS)
+def test_documentation_goes_behind_that_of_other_parameters(work: Workspace, docstring: str, expected: str) -> None:
+    work.upstream(f"def f(x):\n{docstring}    # why\n    return x\n")
+    work.config('config.add_parameter("f", "y=1", documentation="y (`int`):\\n    More.")')
+    assert f"def f(x, y=1):\n{expected}    # why\n    return x\n" in work.raw()
+
+
+@pytest.mark.parametrize(("name", "expected"), REMOVED.items())
+def test_a_parameter_goes_with_its_comma(work: Workspace, name: str, expected: str) -> None:
+    work.upstream(LONG)
+    work.config(f'config.remove_parameter("f", "{name}")')
+    assert ast.unparse(ast.parse(expected)) in ast.unparse(ast.parse(work.raw()))
 
 
 def test_an_edit_in_place_of_several_statements(work: Workspace) -> None:

@@ -85,11 +85,17 @@ class Plain:
 
 def patched(work: Workspace, target: str, parameters: str, docstring: str = "") -> list[str]:
     """The findings over an override with parameters and a docstring."""
+    text = textwrap.indent(f'r"""{docstring}"""\n' if docstring else "", "    ")
+    config = f'@config.override_method("{target}")\ndef patched(self, {parameters}):\n{text}    return None\n'
+    return findings(work, target, config)
+
+
+def findings(work: Workspace, target: str, config: str) -> list[str]:
+    """The findings over a patch of a target."""
     work.upstream(UPSTREAM)
     work.upstream(DOCS, "acme.models.utils.auto_docstring")
     work.upstream("from .auto_docstring import (\n    auto_docstring,\n)\n", "acme.models.utils.__init__")
-    text = textwrap.indent(f'r"""{docstring}"""\n' if docstring else "", "    ")
-    work.config(f'@config.override_method("{target}")\ndef patched(self, {parameters}):\n{text}    return None\n')
+    work.config(config)
     return [
         message.removeprefix(f"PG213 '{target}' is under @auto_docstring and ") for message in found(work, "PG213")
     ]
@@ -105,6 +111,13 @@ grid (`torch.Tensor` of shape `(images, 3)`, *optional*):
 def test_parameter_that_the_override_adds(work: Workspace) -> None:
     added = KEPT.replace("**", "metadata=None, lengths=None, **")
     assert patched(work, "Model.forward", added, GRID) == ["does not document 'metadata' and 'lengths'"]
+
+
+def test_parameter_that_an_edit_adds_and_documents_or_not(work: Workspace) -> None:
+    call = 'config.add_parameter("Model.forward", "metadata=None", after="grid"{})'
+    assert findings(work, "Model.forward", call.format("")) == ["does not document 'metadata'"]
+    documented = call.format(', documentation="metadata (`dict`, *optional*):\\n    Lengths."')
+    assert findings(work, "Model.forward", documented) == []
 
 
 def test_parameter_whose_description_the_override_loses(work: Workspace) -> None:

@@ -1,7 +1,9 @@
 """The edits by which ``make mutation`` measures the gate can be made in today's zoo, and are enough of each class."""
 
 import ast
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +20,22 @@ def test_texts_are_there_once_and_the_new_ones_are_python():
 
 
 def can_be_made(edit: Edit) -> bool:
-    path = ROOT / ZOO / edit.file
-    text = path.read_text()
-    ast.parse(text.replace(edit.old, edit.new))
-    return path in WRITTEN_BY_HAND and text.count(edit.old) == 1 and edit.new != edit.old
+    file, (head, text, tail) = edit.text_to_change(ROOT / ZOO)
+    ast.parse(head + text.replace(edit.old, edit.new) + tail)
+    return ROOT / ZOO / file in WRITTEN_BY_HAND and text.count(edit.old) == 1 and edit.new != edit.old
+
+
+def test_a_line_that_no_patch_repeats_is_changed_in_the_text_that_the_edits_make(tmp_path: Path):
+    shutil.copytree(ROOT / ZOO, tmp_path / ZOO, ignore=shutil.ignore_patterns("__pycache__", "generated"))
+    [edit] = choose_edits(EDITS, ["llama-dropout-in-evaluation"])
+    config = ROOT / ZOO / edit.config
+    assert edit.old not in config.read_text()
+    assert edit.apply(tmp_path / ZOO) == edit.config
+    before, _, rest = (tmp_path / ZOO / edit.config).read_text().partition("\n\nplace = ")
+    own, _, after = rest.partition(".pop())  # where the edits were\n")
+    assert before + after == config.read_text()
+    assert '@config.override_method("LlamaAttention.forward"' in own
+    assert edit.new in own
 
 
 def test_each_has_a_name_of_its_own_and_says_what_it_is():

@@ -34,7 +34,6 @@ class Defect:
 WRAP = "        attention_interface = sequence_parallel_attention(attention_interface)\n"
 _OUT = "        attn_output = attn_output.reshape(*input_shape, -1).contiguous()\n"
 _ROTARY = "        position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)\n"
-_MARK = "        # --- Patch.1 ---\n"
 _SLICE = "        position_embeddings = slice_position_embeddings(position_embeddings)\n"
 _MASK = "            inputs_embeds=whole_sequence_like(inputs_embeds),\n"
 _REDUCE = """            loss = reduce_loss(
@@ -123,7 +122,7 @@ SEQUENCES = {
     "positions of the slice": Defect(
         "llama",
         "sp2",
-        f"{_ROTARY}{_MARK}{_SLICE}{_MARK}",
+        f"{_ROTARY}{_SLICE}",
         _ROTARY.replace("=position_ids)", "=position_ids[..., : hidden_states.shape[1]])"),
         (
             "logits of 'padded' on rank 1,",

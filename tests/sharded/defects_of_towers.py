@@ -11,7 +11,8 @@ _POSITIONS = "        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale
 _ENDS = "        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)\n"
 _LENGTHS = "            lengths = cu_seqlens[1:] - cu_seqlens[:-1]\n"
 _FEATURES = "            image_embeds = select_features(image_embeds, image_mask[..., 0])\n"
-_CHECK = "        check_position_ids(position_ids, inputs_embeds)\n        # --- Patch.2 ---\n"
+_MAKES = "\n        if position_ids is None:\n            position_ids = self.compute_3d_position_ids(\n"
+_CHECK = f"        check_position_ids(position_ids, inputs_embeds)\n{_MAKES}"
 _RUNS_TOWER = '        if mm_encoder_outputs.get("image") is None and pixel_values is not None:\n'
 _LAYER = "            if deepstack_visual_embeds is not None and layer_idx in range(len(deepstack_visual_embeds)):\n"
 _DEEP = "                deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)\n"
@@ -100,7 +101,7 @@ TOWERS = {
         "qwen2_vl",
         "sp2",
         _CHECK,
-        "        position_ids = None\n        # --- Patch.2 ---\n",
+        f"        position_ids = None\n{_MAKES}",
         ("fails: IndexError: The shape of the mask [16]", "in compute_3d_position_ids"),
         "Qwen2VLModel.forward",
     ),

@@ -16,7 +16,7 @@ QWEN3 = "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
 MISTRAL = "examples/zoo/mistral/mistral_gpu_patch_gen_config.py"
 EDITS = [
     ('config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")\n', ""),
-    ('config.override_method(\n    "Qwen3RMSNorm', 'config.override_method(  # PG212\n    "Qwen3RMSNorm'),
+    ('config.edit_method(\n    "Qwen3RMSNorm', 'config.edit_method(  # PG212\n    "Qwen3RMSNorm'),
     ('config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n', ""),
     ('config.add_import("transformers.utils", names=["logging"])\n', ""),
     ('config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))\n', ""),
@@ -121,7 +121,7 @@ def broken(folder: Path) -> Path:
     for model in ("llama", "mistral", "qwen3"):
         source = ROOT / "examples/zoo" / model
         shutil.copytree(source, root / "examples/zoo" / model, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (root / QWEN3).read_text(encoding="utf-8").partition("config.replace_function")[0]
+    text = (root / QWEN3).read_text(encoding="utf-8").partition("config.edit_function")[0]
     for old, new in EDITS:
         assert text.count(old) == 1, old
         text = text.replace(old, new)

@@ -132,7 +132,8 @@ class Copy:
         return told
 
     def _restore(self, edit: Edit) -> None:
-        shutil.copy(ROOT / ZOO / edit.file, self.zoo / edit.file)
+        for file in (edit.file, edit.config):
+            shutil.copy(ROOT / ZOO / file, self.zoo / file)
         generated = edit.config.parent / _GENERATED
         shutil.copytree(
             ROOT / ZOO / generated,

@@ -1,8 +1,9 @@
 """The edits of ``benchmarks/defects``: slips that people make in patches, and right changes of the same kind.
 
 A file of TOML for each model of ``examples/zoo``. Each edit replaces one text, which is there once, in one file that
-people wrote. ``config`` and ``file`` of a file of TOML hold for its edits that say nothing else. Whoever adds one has
-not read the batches of parity, nor the operators of this folder: what is written with them in mind measures nothing.
+people wrote, or in what the edits of the target make of upstream's. ``config`` and ``file`` of a file of TOML hold for
+its edits that say nothing else. Whoever adds one has not read the batches of parity, nor the operators of this folder:
+what is written with them in mind measures nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.syntax.nodes import FUNCTIONS
+from tools.mutation.written_out import write_out
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,27 +80,54 @@ class Edit:
 
     def is_at(self, file: str, line: int) -> bool:
         """Whether a place, in the zoo or a copy of it, is in the function of its file that it changes."""
-        if not file or not Path(file).as_posix().endswith(f"{ZOO}/{self.file.as_posix()}"):
+        changed, (head, text, tail) = self.text_to_change(ROOT / ZOO)
+        if not file or not Path(file).as_posix().endswith(f"{ZOO}/{changed.as_posix()}"):
             return False
-        text = (ROOT / ZOO / self.file).read_text(encoding="utf-8")
-        changed = text[: text.index(self.old)].count("\n") + 1 + self.old.startswith("\n")
-        for node in ast.parse(text).body:
+        at = (head + text[: text.index(self.old)]).count("\n") + 1 + self.old.startswith("\n")
+        for node in ast.parse(head + text + tail).body:
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
-            if first <= changed <= (node.end_lineno or first):
+            if first <= at <= (node.end_lineno or first):
                 return isinstance(node, FUNCTIONS) and first <= line <= (node.end_lineno or first)
         return False
 
-    def apply(self, zoo: Path) -> None:
-        """Make the change in a copy of the zoo.
+    def apply(self, zoo: Path) -> Path:
+        """Make the change in a copy of the zoo; returns the file that it is in.
 
         Raises:
             PatchgenError: the text to replace is not there exactly once.
         """
-        path = zoo / self.file
-        text = path.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise PatchgenError(f"{self.name}: its text is {text.count(self.old)} times in {self.file}, and not once")
-        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+        file, (head, text, tail) = self.text_to_change(zoo)
+        (zoo / file).write_text(head + text.replace(self.old, self.new) + tail, encoding="utf-8")
+        return file
+
+    def text_to_change(self, zoo: Path) -> tuple[Path, tuple[str, str, str]]:
+        """The file that it changes, below the zoo, and the text of it: what has the text to replace, between the rest.
+
+        Where patches do not repeat the text, that is the edits of the target written out in the config.
+
+        Raises:
+            PatchgenError: the text is not there exactly once.
+        """
+        text = (zoo / self.file).read_text(encoding="utf-8")
+        if text.count(self.old) == 1 and not _is_quoted(text, text.index(self.old)):
+            return self.file, ("", text, "")
+        head, own, tail = write_out(ROOT, ROOT / ZOO / self.config, self.target)
+        if own.count(self.old) != 1:
+            message = f"{text.count(self.old)} times in {self.file} and {own.count(self.old)} times in '{self.target}'"
+            raise PatchgenError(f"{self.name}: its text is {message}, and not once")
+        return self.config, (head, own, tail)
+
+
+def _is_quoted(text: str, offset: int) -> bool:
+    """Whether a place of a config is inside a place of an edit, which is upstream's text to be looked for."""
+    line = text.count("\n", 0, offset) + 1
+    places = [k.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) for k in node.keywords]
+    return any(
+        isinstance(place, ast.Constant)
+        and "\n" in str(place.value)
+        and place.lineno <= line <= (place.end_lineno or 0)
+        for place in places
+    )
 
 
 def read_edits(zoo: Path = ROOT / ZOO) -> list[Edit]:

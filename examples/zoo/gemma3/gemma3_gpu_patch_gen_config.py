@@ -9,16 +9,7 @@ runs the tower on all pictures, which have few tokens, and takes the features of
 
 import torch
 from patchgen import PatchConfig
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
-    SequenceClassifierOutputWithPast,
-)
 from transformers.models.gemma3.configuration_gemma3 import Gemma3Config
-from transformers.models.gemma3.modeling_gemma3 import Gemma3CausalLMOutputWithPast
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.gemma3.sequence_parallel import (
     SEQUENCE_PARALLEL,
@@ -63,17 +54,11 @@ config.drop_decorators("Gemma3Attention", "use_kernelized_func")
 # Patch: Gemma3RMSNorm.forward
 # 1. fused kernel where one is bound - of 1 + weight, all in float32
 # ================================================================
-@config.override_method("Gemma3RMSNorm.forward", description="Op slot for RMSNorm")
+@config.edit_method("Gemma3RMSNorm.forward", description="Op slot for RMSNorm")
 def gemma3_rms_norm_forward(self, x):
-    # --- Patch.1 ---
     if slot_rms_norm.has_kernel:
         return slot_rms_norm(x, self.weight, self.eps)
-    # --- Patch.1 ---
-    output = self._norm(x.float())
-    # Llama does x.to(float16) * w whilst Gemma3 is (x * w).to(float16)
-    # See https://github.com/huggingface/transformers/pull/29402
-    output = output * (1.0 + self.weight.float())
-    return output.type_as(x)
+    ...
 
 
 # ================================================================
@@ -92,15 +77,13 @@ def gemma3_mlp_forward(self, x):
     return down_proj
 
 
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
-config.override_method(
-    "Gemma3Attention.forward", replacement=gemma3_attention_forward, description="Sequence parallel attention"
-)
-config.override_method(
+config.edit_method("Gemma3Attention.forward", edit=gemma3_attention_forward, description="Sequence parallel attention")
+config.edit_method(
     "Gemma3TextModel.forward",
-    replacement=gemma3_text_model_forward,
+    edit=gemma3_text_model_forward,
     description="Positions and masks of whole sequences",
 )
 
@@ -110,34 +93,20 @@ config.override_method(
 # 1. fused linear cross entropy where a kernel is bound, with the cap of the logits - no logits are made then
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-@config.override_method("Gemma3ForCausalLM.forward", description="Op slot for the loss")
-def gemma3_for_causal_lm_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    **kwargs: Unpack[TransformersKwargs],
-) -> CausalLMOutputWithPast:
-    # decoder outputs consists of (dec_features, layer_state, dec_hidden, dec_attn)
-    outputs: BaseModelOutputWithPast = self.model(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        **kwargs,
-    )
+config.delete_code(
+    "Gemma3ForCausalLM.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    if self.config.final_logit_softcapping is not None:
+    """,
+    description="Op slot for the loss",
+)
 
-    hidden_states = outputs.last_hidden_state
-    loss = None
+
+@config.edit_method("Gemma3ForCausalLM.forward", at="if labels is not None:")
+def gemma3_for_causal_lm_forward(self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -151,7 +120,6 @@ def gemma3_for_causal_lm_forward(
             softcap=self.config.final_logit_softcapping,
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
         if self.config.final_logit_softcapping is not None:
@@ -159,9 +127,7 @@ def gemma3_for_causal_lm_forward(
             logits = torch.tanh(logits)
             logits = logits * self.config.final_logit_softcapping
 
-        if labels is not None:
-            loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -169,15 +135,6 @@ def gemma3_for_causal_lm_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
 
 
 # ================================================================
@@ -218,9 +175,7 @@ config.override_method(
     replacement=gemma3_get_placeholder_mask,
     description="Where a slice has placeholders, before their features are known",
 )
-config.override_method(
-    "Gemma3Model.forward", replacement=gemma3_model_forward, description="The vision tower runs on every rank"
-)
+config.edit_method("Gemma3Model.forward", edit=gemma3_model_forward, description="The vision tower runs on every rank")
 
 
 # ================================================================
@@ -228,41 +183,19 @@ config.override_method(
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then. Upstream caps no logits here
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-@config.override_method("Gemma3ForConditionalGeneration.forward", description="Op slot for the loss")
-def gemma3_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    token_type_ids: torch.LongTensor | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | Gemma3CausalLMOutputWithPast:
-    outputs = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        token_type_ids=token_type_ids,
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        labels=labels,
-        mm_encoder_outputs=mm_encoder_outputs,
-        return_dict=True,
-        **kwargs,
-    )
+config.delete_code(
+    "Gemma3ForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slot for the loss",
+)
 
-    hidden_states = outputs[0]
-    loss = None
+
+@config.edit_method("Gemma3ForConditionalGeneration.forward", at="if labels is not None:")
+def gemma3_for_conditional_generation_forward(self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -275,14 +208,9 @@ def gemma3_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -290,16 +218,6 @@ def gemma3_for_conditional_generation_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
-
-    return Gemma3CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-        image_hidden_states=outputs.image_hidden_states,
-    )
 
 
 config.override_method(
@@ -323,31 +241,9 @@ config.override_method(
 # Patch: Gemma3ForSequenceClassification.forward
 # 1. classify_sequences in place of the forward of GenericForSequenceClassification
 # ================================================================
-@config.override_method(
-    "Gemma3ForSequenceClassification.forward", description="Op slot for the loss of sequence classification"
+config.replace_code(
+    "Gemma3ForSequenceClassification.forward",
+    "super().forward(...)",
+    "self.classify_sequences(...)",
+    description="Op slot for the loss of sequence classification",
 )
-def gemma3_for_sequence_classification_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    token_type_ids: torch.LongTensor | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> SequenceClassifierOutputWithPast:
-    # --- Patch.1 ---
-    return self.classify_sequences(
-        # --- Patch.1 ---
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        pixel_values=pixel_values,
-        token_type_ids=token_type_ids,
-        labels=labels,
-        **kwargs,
-    )

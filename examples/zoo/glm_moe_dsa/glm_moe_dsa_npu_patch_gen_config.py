@@ -34,9 +34,9 @@ config.patches.extend(patch for patch in gpu_config.patches if patch.target not 
 
 # The rotary embedding stays upstream's here too: npu_apply_rotary_pos_emb of the other configs rotates halves of a
 # head, and these heads are rotated by neighbouring pairs.
-config.override_method(
+config.edit_method(
     "GlmMoeDsaRMSNorm.forward",
-    replacement=npu_rms_norm_forward,
+    edit=npu_rms_norm_forward,
     name_map={"SeedOss": "GlmMoeDsa"},
     description="RMSNorm by torch_npu",
 )

@@ -7,10 +7,8 @@ norm, MLP, rotary embedding and heads: they import these patches.
 """
 
 import torch
-from patchgen import PatchConfig
+from patchgen import Edits, PatchConfig
 from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    CausalLMOutputWithPast,
     SequenceClassifierOutputWithPast,
 )
 from transformers.processing_utils import Unpack
@@ -53,17 +51,11 @@ config.drop_decorators("LlamaAttention", "use_kernelized_func")
 # Patch: LlamaRMSNorm.forward
 # 1. fused kernel where one is bound
 # ================================================================
-@config.override_method("LlamaRMSNorm.forward", description="Op slot for RMSNorm")
-def llama_rms_norm_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-    # --- Patch.1 ---
+@config.edit_method("LlamaRMSNorm.forward", description="Op slot for RMSNorm")
+def llama_rms_norm_forward(self, hidden_states):
     if slot_rms_norm.has_kernel:
         return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-    # --- Patch.1 ---
-    input_dtype = hidden_states.dtype
-    hidden_states = hidden_states.to(torch.float32)
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-    return self.weight * hidden_states.to(input_dtype)
+    ...
 
 
 # ================================================================
@@ -86,149 +78,64 @@ def llama_mlp_forward(self, x):
 # Patch: apply_rotary_pos_emb
 # 1. fused kernel where one is bound
 # ================================================================
-@config.replace_function("apply_rotary_pos_emb", description="Op slot for the rotary embedding")
-def llama_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    """Applies Rotary Position Embedding to the query and key tensors.
+llama_apply_rotary_pos_emb = Edits()
+llama_apply_rotary_pos_emb.drop_decorators("use_kernel_forward_from_hub")
 
-    Args:
-        q (`torch.Tensor`): The query tensor.
-        k (`torch.Tensor`): The key tensor.
-        cos (`torch.Tensor`): The cosine part of the rotary embedding.
-        sin (`torch.Tensor`): The sine part of the rotary embedding.
-        unsqueeze_dim (`int`, *optional*, defaults to 1):
-            The 'unsqueeze_dim' argument specifies the dimension along which to unsqueeze cos[position_ids] and
-            sin[position_ids] so that they can be properly broadcasted to the dimensions of q and k. For example, note
-            that cos[position_ids] and sin[position_ids] have the shape [batch_size, seq_len, head_dim]. Then, if q and
-            k have the shape [batch_size, heads, seq_len, head_dim], then setting unsqueeze_dim=1 makes
-            cos[position_ids] and sin[position_ids] broadcastable to the shapes of q and k. Similarly, if q and k have
-            the shape [batch_size, seq_len, heads, head_dim], then set unsqueeze_dim=2.
-    Returns:
-        `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
-    """
-    # --- Patch.1 ---
+
+@llama_apply_rotary_pos_emb.edit
+def call_slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim):
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
-    cos = cos.unsqueeze(unsqueeze_dim)
-    sin = sin.unsqueeze(unsqueeze_dim)
-    q_embed = (q * cos) + (rotate_half(q) * sin)
-    k_embed = (k * cos) + (rotate_half(k) * sin)
-    return q_embed, k_embed
+    ...
+
+
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
 
 
 # ================================================================
 # Patch: LlamaAttention.forward
 # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
 # ================================================================
-@config.override_method("LlamaAttention.forward", description="Sequence parallel attention")
-def llama_attention_forward(
-    self,
-    hidden_states: torch.Tensor,
-    position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
-    attention_mask: torch.Tensor | None = None,
-    past_key_values: Cache | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple[torch.Tensor, torch.Tensor]:
-    input_shape = hidden_states.shape[:-1]
-    hidden_shape = (*input_shape, -1, self.head_dim)
-
-    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-
-    cos, sin = position_embeddings
-    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
-
-    if past_key_values is not None:
-        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
-
-    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-        self.config._attn_implementation, eager_attention_forward
-    )
-    # --- Patch.1 ---
+@config.edit_method(
+    "LlamaAttention.forward",
+    at="attention_interface = ALL_ATTENTION_FUNCTIONS.get_interface(...)",
+    description="Sequence parallel attention",
+)
+def llama_attention_forward(attention_interface):
+    ...
     attention_interface = sequence_parallel_attention(attention_interface)
-    # --- Patch.1 ---
-
-    attn_output, attn_weights = attention_interface(
-        self,
-        query_states,
-        key_states,
-        value_states,
-        attention_mask,
-        dropout=0.0 if not self.training else self.attention_dropout,
-        scaling=self.scaling,
-        **kwargs,
-    )
-
-    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
-    attn_output = self.o_proj(attn_output)
-    return attn_output, attn_weights
 
 
 # ================================================================
 # Patch: LlamaModel.forward
 # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
 # ================================================================
-@config.override_method("LlamaModel.forward", description="Positions and masks of whole sequences")
-def llama_model_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> BaseModelOutputWithPast:
-    if (input_ids is None) ^ (inputs_embeds is not None):
-        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+llama_model_forward = Edits()
 
-    if inputs_embeds is None:
-        inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
 
-    if use_cache and past_key_values is None:
-        past_key_values = DynamicCache(config=self.config)
-
-    # --- Patch.1 ---
+@llama_model_forward.edit(at="if use_cache and past_key_values is None:")
+def call_check_position_ids(position_ids, inputs_embeds):
+    ...
     check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.1 ---
-    if position_ids is None:
-        past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
-        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
-        position_ids = position_ids.unsqueeze(0)
 
-    causal_mask = create_causal_mask(
-        config=self.config,
-        # --- Patch.1 ---
-        inputs_embeds=whole_sequence_like(inputs_embeds),
-        # --- Patch.1 ---
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        position_ids=position_ids,
-    )
 
-    hidden_states = inputs_embeds
-    position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
-    # --- Patch.1 ---
+llama_model_forward.replace_code(
+    "create_causal_mask(..., inputs_embeds=inputs_embeds)",
+    "create_causal_mask(..., inputs_embeds=whole_sequence_like(inputs_embeds))",
+)
+
+
+@llama_model_forward.edit(at="position_embeddings = self.rotary_emb(...)")
+def call_slice_position_embeddings(position_embeddings):
+    ...
     position_embeddings = slice_position_embeddings(position_embeddings)
-    # --- Patch.1 ---
 
-    for decoder_layer in self.layers[: self.config.num_hidden_layers]:
-        hidden_states = decoder_layer(
-            hidden_states,
-            attention_mask=causal_mask,
-            position_embeddings=position_embeddings,
-            position_ids=position_ids,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            **kwargs,
-        )
 
-    hidden_states = self.norm(hidden_states)
-    return BaseModelOutputWithPast(
-        last_hidden_state=hidden_states,
-        past_key_values=past_key_values,
-    )
+config.edit_method(
+    "LlamaModel.forward", edit=llama_model_forward, description="Positions and masks of whole sequences"
+)
 
 
 # ================================================================
@@ -236,33 +143,16 @@ def llama_model_forward(
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-@config.override_method("LlamaForCausalLM.forward", description="Op slot for the loss")
-def llama_for_causal_lm_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    **kwargs: Unpack[TransformersKwargs],
-) -> CausalLMOutputWithPast:
-    outputs: BaseModelOutputWithPast = self.model(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        **kwargs,
-    )
+llama_for_causal_lm_forward = Edits()
+llama_for_causal_lm_forward.delete_code("""
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """)
 
-    hidden_states = outputs.last_hidden_state
-    loss = None
+
+@llama_for_causal_lm_forward.edit(at="if labels is not None:")
+def call_slot_causal_lm_loss(self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -275,12 +165,9 @@ def llama_for_causal_lm_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -288,15 +175,9 @@ def llama_for_causal_lm_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
 
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
+
+config.edit_method("LlamaForCausalLM.forward", edit=llama_for_causal_lm_forward, description="Op slot for the loss")
 
 
 # ================================================================

@@ -5,12 +5,7 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.mistral.mistral_gpu_patch_gen_config --diff
 """
 
-import torch
-from patchgen import PatchConfig
-from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
-from transformers.modeling_outputs import BaseModelOutputWithPast
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
+from patchgen import Edits, PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
     SEQUENCE_PARALLEL,
@@ -46,18 +41,18 @@ config.drop_decorators("MistralRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("MistralAttention", "use_kernelized_func")
 
 MISTRAL = {"Llama": "Mistral"}
-config.override_method(
-    "MistralRMSNorm.forward", replacement=llama_rms_norm_forward, name_map=MISTRAL, description="Op slot for RMSNorm"
+config.edit_method(
+    "MistralRMSNorm.forward", edit=llama_rms_norm_forward, name_map=MISTRAL, description="Op slot for RMSNorm"
 )
 config.override_method(
     "MistralMLP.forward", replacement=llama_mlp_forward, name_map=MISTRAL, description="Op slot for SwiGLU"
 )
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
-config.override_method(
+config.edit_method(
     "MistralForCausalLM.forward",
-    replacement=llama_for_causal_lm_forward,
+    edit=llama_for_causal_lm_forward,
     name_map=MISTRAL,
     description="Op slot for the loss",
 )
@@ -73,113 +68,42 @@ config.override_method(
 # Patch: MistralAttention.forward
 # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
 # ================================================================
-@config.override_method("MistralAttention.forward", description="Sequence parallel attention")
-def mistral_attention_forward(
-    self,
-    hidden_states: torch.Tensor,
-    position_embeddings: tuple[torch.Tensor, torch.Tensor],
-    attention_mask: torch.Tensor | None,
-    past_key_values: Cache | None = None,
-    **kwargs: Unpack[FlashAttentionKwargs],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    input_shape = hidden_states.shape[:-1]
-    hidden_shape = (*input_shape, -1, self.head_dim)
+mistral_attention_forward = Edits()
 
-    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
 
-    cos, sin = position_embeddings
-    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
-
-    if past_key_values is not None:
-        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
-
-    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-        self.config._attn_implementation, eager_attention_forward
-    )
-    # --- Patch.1 ---
+@mistral_attention_forward.edit(at="attention_interface = ALL_ATTENTION_FUNCTIONS.get_interface(...)")
+def call_sequence_parallel_attention(attention_interface):
+    ...
     attention_interface = sequence_parallel_attention(attention_interface)
-    # --- Patch.1 ---
 
-    attn_output, attn_weights = attention_interface(
-        self,
-        query_states,
-        key_states,
-        value_states,
-        attention_mask,
-        dropout=0.0 if not self.training else self.attention_dropout,
-        scaling=self.scaling,
-        sliding_window=getattr(self.config, "sliding_window", None),  # main diff with Llama
-        **kwargs,
-    )
 
-    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
-    attn_output = self.o_proj(attn_output)
-    return attn_output, attn_weights
+config.edit_method(
+    "MistralAttention.forward", edit=mistral_attention_forward, description="Sequence parallel attention"
+)
 
 
 # ================================================================
 # Patch: MistralModel.forward
 # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
 # ================================================================
-@config.override_method("MistralModel.forward", description="Positions and masks of whole sequences")
-def mistral_model_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> BaseModelOutputWithPast:
-    if (input_ids is None) ^ (inputs_embeds is not None):
-        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
-
-    if inputs_embeds is None:
-        inputs_embeds = self.embed_tokens(input_ids)
-
-    if use_cache and past_key_values is None:
-        past_key_values = DynamicCache(config=self.config)
-
-    # --- Patch.1 ---
+@config.edit_method(
+    "MistralModel.forward",
+    at="if use_cache and past_key_values is None:",
+    description="Positions and masks of whole sequences",
+)
+def mistral_model_forward(position_ids, inputs_embeds):
+    ...
     check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.1 ---
-    if position_ids is None:
-        past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
-        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
-        position_ids = position_ids.unsqueeze(0)
 
-    mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
-    causal_mask = mask_function(
-        config=self.config,
-        # --- Patch.1 ---
-        inputs_embeds=whole_sequence_like(inputs_embeds),
-        # --- Patch.1 ---
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        position_ids=position_ids,
-    )
 
-    hidden_states = inputs_embeds
-    position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
-    # --- Patch.1 ---
+config.replace_code(
+    "MistralModel.forward",
+    "mask_function(..., inputs_embeds=inputs_embeds)",
+    "mask_function(..., inputs_embeds=whole_sequence_like(inputs_embeds))",
+)
+
+
+@config.edit_method("MistralModel.forward", at="position_embeddings = self.rotary_emb(...)")
+def call_slice_position_embeddings(position_embeddings):
+    ...
     position_embeddings = slice_position_embeddings(position_embeddings)
-    # --- Patch.1 ---
-
-    for decoder_layer in self.layers[: self.config.num_hidden_layers]:
-        hidden_states = decoder_layer(
-            hidden_states,
-            attention_mask=causal_mask,
-            position_ids=position_ids,
-            past_key_values=past_key_values,
-            use_cache=use_cache,
-            position_embeddings=position_embeddings,
-            **kwargs,
-        )
-    hidden_states = self.norm(hidden_states)
-    return BaseModelOutputWithPast(
-        last_hidden_state=hidden_states,
-        past_key_values=past_key_values if use_cache else None,
-    )

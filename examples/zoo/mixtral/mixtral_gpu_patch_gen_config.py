@@ -54,36 +54,36 @@ config.drop_decorators("MixtralRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("MixtralAttention", "use_kernelized_func")
 config.drop_decorators("MixtralExperts", "use_experts_implementation")
 
-config.override_method(
+config.edit_method(
     "MixtralRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map=_NAMES,
     description="Op slot for RMSNorm",
 )
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
-config.override_method(
+config.edit_method(
     "MixtralExperts.forward",
-    replacement=qwen3_moe_experts_forward,
+    edit=qwen3_moe_experts_forward,
     name_map=_NAMES,
     description="Op slot for the experts",
 )
-config.override_method(
+config.edit_method(
     "MixtralAttention.forward",
-    replacement=mistral_attention_forward,
+    edit=mistral_attention_forward,
     name_map={"Mistral": "Mixtral"},
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "MixtralModel.forward",
-    replacement=qwen3_moe_model_forward,
+    edit=qwen3_moe_model_forward,
     name_map=_NAMES,
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "MixtralForCausalLM.forward",
-    replacement=qwen3_moe_for_causal_lm_forward,
+    edit=qwen3_moe_for_causal_lm_forward,
     name_map=_NAMES,
     description="Op slots for the losses",
 )

@@ -5,10 +5,7 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2.qwen2_gpu_patch_gen_config --diff
 """
 
-import torch
 from patchgen import PatchConfig
-from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
-from transformers.processing_utils import Unpack
 
 from zoo.llama.llama_gpu_patch_gen_config import (
     SEQUENCE_PARALLEL,
@@ -45,18 +42,18 @@ config.drop_decorators("Qwen2RMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen2Attention", "use_kernelized_func")
 
 QWEN2 = {"Llama": "Qwen2"}
-config.override_method(
-    "Qwen2RMSNorm.forward", replacement=llama_rms_norm_forward, name_map=QWEN2, description="Op slot for RMSNorm"
+config.edit_method(
+    "Qwen2RMSNorm.forward", edit=llama_rms_norm_forward, name_map=QWEN2, description="Op slot for RMSNorm"
 )
 config.override_method(
     "Qwen2MLP.forward", replacement=llama_mlp_forward, name_map=QWEN2, description="Op slot for SwiGLU"
 )
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
-config.override_method(
+config.edit_method(
     "Qwen2ForCausalLM.forward",
-    replacement=llama_for_causal_lm_forward,
+    edit=llama_for_causal_lm_forward,
     name_map=QWEN2,
     description="Op slot for the loss",
 )
@@ -72,55 +69,19 @@ config.override_method(
 # Patch: Qwen2Attention.forward
 # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
 # ================================================================
-@config.override_method("Qwen2Attention.forward", description="Sequence parallel attention")
-def qwen2_attention_forward(
-    self,
-    hidden_states: torch.Tensor,
-    position_embeddings: tuple[torch.Tensor, torch.Tensor],
-    attention_mask: torch.Tensor | None,
-    past_key_values: Cache | None = None,
-    **kwargs: Unpack[FlashAttentionKwargs],
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    input_shape = hidden_states.shape[:-1]
-    hidden_shape = (*input_shape, -1, self.head_dim)
-
-    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
-
-    cos, sin = position_embeddings
-    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
-
-    if past_key_values is not None:
-        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
-
-    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-        self.config._attn_implementation, eager_attention_forward
-    )
-    # --- Patch.1 ---
+@config.edit_method(
+    "Qwen2Attention.forward",
+    at="attention_interface = ALL_ATTENTION_FUNCTIONS.get_interface(...)",
+    description="Sequence parallel attention",
+)
+def qwen2_attention_forward(attention_interface):
+    ...
     attention_interface = sequence_parallel_attention(attention_interface)
-    # --- Patch.1 ---
-
-    attn_output, attn_weights = attention_interface(
-        self,
-        query_states,
-        key_states,
-        value_states,
-        attention_mask,
-        dropout=0.0 if not self.training else self.attention_dropout,
-        scaling=self.scaling,
-        sliding_window=self.sliding_window,  # main diff with Llama
-        **kwargs,
-    )
-
-    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
-    attn_output = self.o_proj(attn_output)
-    return attn_output, attn_weights
 
 
-config.override_method(
+config.edit_method(
     "Qwen2Model.forward",
-    replacement=qwen3_model_forward,
+    edit=qwen3_model_forward,
     name_map={"Qwen3": "Qwen2"},
     description="Positions and masks of whole sequences",
 )

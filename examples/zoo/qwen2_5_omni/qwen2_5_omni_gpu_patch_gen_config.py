@@ -93,9 +93,9 @@ config.drop_decorators("Qwen2_5OmniRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen2_5OmniAttention", "use_kernelized_func")
 
 # Text and vision tower have the same class of norm; the audio tower has layer norms, and an MLP without gate.
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen2_5Omni"},
     description="Op slot for RMSNorm",
 )
@@ -109,30 +109,30 @@ config.override_method(
 )
 # The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniAttention.forward",
-    replacement=qwen2_vl_attention_forward,
+    edit=qwen2_vl_attention_forward,
     name_map={"Qwen2VL": "Qwen2_5Omni"},
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniThinkerTextModel.forward",
-    replacement=qwen2_vl_text_model_forward,
+    edit=qwen2_vl_text_model_forward,
     name_map={"Qwen2VL": "Qwen2_5OmniThinker"},
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniVisionAttention.forward",
-    replacement=qwen2_5_omni_vision_attention_forward,
+    edit=qwen2_5_omni_vision_attention_forward,
     description="Sequence parallel attention in the vision tower",
 )
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniVisionEncoder.forward",
-    replacement=qwen2_5_vl_vision_forward,
+    edit=qwen2_5_vl_vision_forward,
     name_map={"Qwen2_5_VisionTransformerPretrainedModel": "Qwen2_5OmniVisionEncoder"},
     description="The vision tower on slices of the patches",
 )
@@ -268,16 +268,16 @@ config.override_method(
 )
 
 
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniThinkerModel.forward",
-    replacement=qwen2_5_omni_thinker_model_forward,
+    edit=qwen2_5_omni_thinker_model_forward,
     description="The towers run on every rank",
 )
 
 
-config.override_method(
+config.edit_method(
     "Qwen2_5OmniThinkerForConditionalGeneration.forward",
-    replacement=qwen2_5_omni_thinker_for_conditional_generation_forward,
+    edit=qwen2_5_omni_thinker_for_conditional_generation_forward,
     description="Op slot for the loss",
 )
 

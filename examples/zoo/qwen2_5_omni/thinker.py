@@ -1,67 +1,31 @@
 """Replacements for the forward of Qwen2.5-Omni's thinker: the model, and the model with its head."""
 
 import torch
-from transformers.cache_utils import Cache
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
-)
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
-
+from patchgen import Edits
 
 # ================================================================
 # Patch: Qwen2_5OmniThinkerModel.forward
 # 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
 # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
-def qwen2_5_omni_thinker_model_forward(
+qwen2_5_omni_thinker_model_forward = Edits()
+
+
+@qwen2_5_omni_thinker_model_forward.edit(at="if input_features is not None:")
+def call_needs_dummy_forward(
     self,
-    input_ids: torch.LongTensor | None = None,
-    input_features: torch.Tensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    feature_attention_mask: torch.Tensor | None = None,
-    audio_feature_lengths: torch.LongTensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool | None = None,
-    use_audio_in_video: bool | None = None,
-    video_second_per_grid: torch.LongTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | BaseModelOutputWithPast:
-    r"""
-    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
-        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
-
-        - 1 for tokens that are **not masked**,
-        - 0 for tokens that are **masked**.
-    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
-        The length of feature shape of each audio in LLM.
-    use_audio_in_video (`bool`, *optional*):
-        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
-    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
-        Number of seconds per grid for each video, used for temporal feature mapping.
-    """
-    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
-        raise ValueError(
-            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
-        )
-
-    if inputs_embeds is None:
-        # 1. Extract the input embeddings
-        inputs_embeds = self.get_input_embeddings()(input_ids)
-
-    # --- Patch.1 ---
+    input_ids,
+    input_features,
+    feature_attention_mask,
+    audio_feature_lengths,
+    inputs_embeds,
+    mm_encoder_outputs,
+    kwargs,
+    audio_features,
+    audio_mask,
+):
     hears_dummy = needs_dummy_forward(self)
     sees_dummy = hears_dummy and mm_encoder_outputs is None
-    # --- Patch.1 ---
     # 2. Merge text , audios , image and video
     if input_features is not None:
         audio_features = self.get_audio_features(
@@ -69,95 +33,48 @@ def qwen2_5_omni_thinker_model_forward(
         ).last_hidden_state
         audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
         _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        # --- Patch.2 ---
         audio_features = select_features(audio_features, audio_mask[..., 0])
-        # --- Patch.2 ---
         inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
-    # --- Patch.1 ---
     elif hears_dummy:
         inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
-    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
-    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
-        mm_encoder_outputs["image"]: BaseModelOutputWithPooling = self.get_image_features(
-            pixel_values, image_grid_thw, return_dict=True, **kwargs
-        )
 
-    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
-        mm_encoder_outputs["video"]: BaseModelOutputWithPooling = self.get_video_features(
-            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
-        )
-
+@qwen2_5_omni_thinker_model_forward.edit(at="if mm_encoder_outputs.get('image') is not None:")
+def call_select_features(self, input_ids, inputs_embeds, mm_encoder_outputs, sees_dummy, image_embeds, image_mask):
     if mm_encoder_outputs.get("image") is not None:
         image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
         image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
         image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
         image_embeds = select_features(image_embeds, image_mask[..., 0])
-        # --- Patch.2 ---
         image_mask, _, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
         )
         inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-    # --- Patch.1 ---
     elif sees_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
+
+@qwen2_5_omni_thinker_model_forward.edit(at="if mm_encoder_outputs.get('video') is not None:")
+def qwen2_5_omni_thinker_model_forward_3(
+    self, input_ids, inputs_embeds, mm_encoder_outputs, sees_dummy, video_embeds, video_mask
+):
     if mm_encoder_outputs.get("video") is not None:
         video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
         video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
         _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
         video_embeds = select_features(video_embeds, video_mask[..., 0])
-        # --- Patch.2 ---
         _, video_mask, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
         )
         inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-    # --- Patch.1 ---
     elif sees_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
-    if feature_attention_mask is not None:
-        audio_feature_lengths = torch.sum(feature_attention_mask, dim=1)
-    else:
-        audio_feature_lengths = None
 
-    # --- Patch.2 ---
+@qwen2_5_omni_thinker_model_forward.edit(at="if feature_attention_mask is not None:")
+def call_check_position_ids(position_ids, inputs_embeds):
+    ...
     check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.2 ---
-    if position_ids is None:
-        position_ids = self.compute_3d_position_ids(
-            input_ids=input_ids,
-            image_grid_thw=image_grid_thw,
-            video_grid_thw=video_grid_thw,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            use_audio_in_video=use_audio_in_video,
-            audio_feature_lengths=audio_feature_lengths,
-            video_second_per_grid=video_second_per_grid,
-        )
-
-    outputs = self.language_model(
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        return_dict=True,
-        **kwargs,
-    )
-
-    return BaseModelOutputWithPast(
-        last_hidden_state=outputs.last_hidden_state,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
 
 
 # ================================================================
@@ -165,65 +82,13 @@ def qwen2_5_omni_thinker_model_forward(
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-def qwen2_5_omni_thinker_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    input_features: torch.Tensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    feature_attention_mask: torch.Tensor | None = None,
-    audio_feature_lengths: torch.LongTensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    use_audio_in_video: bool | None = None,
-    video_second_per_grid: torch.LongTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | CausalLMOutputWithPast:
-    r"""
-    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
-        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
+qwen2_5_omni_thinker_for_conditional_generation_forward = Edits()
+qwen2_5_omni_thinker_for_conditional_generation_forward.delete_code("logits = self.lm_head(...)")
 
-        - 1 for tokens that are **not masked**,
-        - 0 for tokens that are **masked**.
-    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
-        The length of feature shape of each audio in LLM.
-    use_audio_in_video (`bool`, *optional*):
-        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
-    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
-        Number of seconds per grid for each video, used for temporal feature mapping.
-    """
-    outputs: BaseModelOutputWithPast = self.model(
-        input_ids=input_ids,
-        input_features=input_features,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        attention_mask=attention_mask,
-        feature_attention_mask=feature_attention_mask,
-        audio_feature_lengths=audio_feature_lengths,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        use_audio_in_video=use_audio_in_video,
-        video_second_per_grid=video_second_per_grid,
-        mm_encoder_outputs=mm_encoder_outputs,
-        **kwargs,
-    )
 
-    hidden_states = outputs[0]
-
-    loss = None
+@qwen2_5_omni_thinker_for_conditional_generation_forward.edit(at="if labels is not None:")
+def call_slot_causal_lm_loss(self, labels, kwargs, hidden_states, loss, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -235,13 +100,8 @@ def qwen2_5_omni_thinker_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
-            )
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -249,12 +109,3 @@ def qwen2_5_omni_thinker_for_conditional_generation_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )

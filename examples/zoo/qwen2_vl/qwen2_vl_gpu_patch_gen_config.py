@@ -6,15 +6,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
 """
 
 import torch
-from patchgen import PatchConfig
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
-)
+from patchgen import Edits, PatchConfig
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import (
     llama_apply_rotary_pos_emb,
@@ -51,9 +44,9 @@ config.add_post_import_block(
 config.drop_decorators("Qwen2VLRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen2VLAttention", "use_kernelized_func")
 
-config.override_method(
+config.edit_method(
     "Qwen2VLRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen2VL"},
     description="Op slot for RMSNorm",
 )
@@ -62,28 +55,28 @@ config.override_method(
 )
 # The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
-config.override_method(
+config.edit_method(
     "Qwen2VLAttention.forward",
-    replacement=qwen2_vl_attention_forward,
+    edit=qwen2_vl_attention_forward,
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "Qwen2VLTextModel.forward",
-    replacement=qwen2_vl_text_model_forward,
+    edit=qwen2_vl_text_model_forward,
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "VisionAttention.forward",
-    replacement=qwen2_vl_vision_attention_forward,
+    edit=qwen2_vl_vision_attention_forward,
     description="Sequence parallel attention in the vision tower",
 )
-config.override_method(
+config.edit_method(
     "Qwen2VisionTransformerPretrainedModel.forward",
-    replacement=qwen2_vl_vision_forward,
+    edit=qwen2_vl_vision_forward,
     description="The vision tower on slices of the patches",
 )
 
@@ -172,97 +165,52 @@ def qwen2_vl_vision_dummy_forward(self) -> torch.Tensor:
 # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
 # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
-@config.override_method("Qwen2VLModel.forward", description="The vision tower runs on every rank")
-def qwen2_vl_model_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | BaseModelOutputWithPast:
-    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
-        raise ValueError(
-            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
-        )
+qwen2_vl_model_forward = Edits()
 
-    if inputs_embeds is None:
-        inputs_embeds = self.get_input_embeddings()(input_ids)
 
-    # --- Patch.1 ---
+@qwen2_vl_model_forward.edit(at="if inputs_embeds is None:")
+def call_needs_dummy_forward(self, mm_encoder_outputs):
+    ...
     runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-    # --- Patch.1 ---
-    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
-    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
-        mm_encoder_outputs["image"] = self.get_image_features(pixel_values, image_grid_thw, return_dict=True, **kwargs)
 
-    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
-        mm_encoder_outputs["video"] = self.get_video_features(
-            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
-        )
 
+@qwen2_vl_model_forward.edit(at='if mm_encoder_outputs.get("image") is not None:')
+def select_picture_features(self, input_ids, inputs_embeds, mm_encoder_outputs, runs_dummy, image_embeds, image_mask):
     if mm_encoder_outputs.get("image") is not None:
         image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
             inputs_embeds.device, inputs_embeds.dtype
         )
-        # --- Patch.2 ---
         image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
         image_embeds = select_features(image_embeds, image_mask[..., 0])
-        # --- Patch.2 ---
         image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-    # --- Patch.1 ---
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
+
+@qwen2_vl_model_forward.edit(at='if mm_encoder_outputs.get("video") is not None:')
+def select_video_features(self, input_ids, inputs_embeds, mm_encoder_outputs, runs_dummy, video_embeds, video_mask):
     if mm_encoder_outputs.get("video") is not None:
         video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
             inputs_embeds.device, inputs_embeds.dtype
         )
-        # --- Patch.2 ---
         _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
         video_embeds = select_features(video_embeds, video_mask[..., 0])
-        # --- Patch.2 ---
         _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-    # --- Patch.1 ---
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
-    # --- Patch.2 ---
+
+@qwen2_vl_model_forward.edit(at="if position_ids is None:")
+def check_positions(position_ids, inputs_embeds):
     check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.2 ---
-    if position_ids is None:
-        position_ids = self.compute_3d_position_ids(
-            input_ids=input_ids,
-            image_grid_thw=image_grid_thw,
-            video_grid_thw=video_grid_thw,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            mm_token_type_ids=mm_token_type_ids,
-        )
+    ...
 
-    outputs = self.language_model(
-        input_ids=None,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        **kwargs,
-    )
-    return outputs
+
+config.edit_method(
+    "Qwen2VLModel.forward", edit=qwen2_vl_model_forward, description="The vision tower runs on every rank"
+)
 
 
 # ================================================================
@@ -270,45 +218,21 @@ def qwen2_vl_model_forward(
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-@config.override_method("Qwen2VLForConditionalGeneration.forward", description="Op slot for the loss")
-def qwen2_vl_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | CausalLMOutputWithPast:
-    outputs: BaseModelOutputWithPast = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        mm_token_type_ids=mm_token_type_ids,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        mm_encoder_outputs=mm_encoder_outputs,
-        **kwargs,
-    )
+config.delete_code(
+    "Qwen2VLForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slot for the loss",
+)
 
-    hidden_states = outputs.last_hidden_state
-    loss = None
+
+@config.edit_method("Qwen2VLForConditionalGeneration.forward", at="if labels is not None:")
+def qwen2_vl_for_conditional_generation_forward(
+    self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels
+):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -321,14 +245,9 @@ def qwen2_vl_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -336,15 +255,6 @@ def qwen2_vl_for_conditional_generation_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
 
 
 # ================================================================

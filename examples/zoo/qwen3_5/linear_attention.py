@@ -1,9 +1,7 @@
 """Replacements for Qwen3.5's linear attention: its fast path, and a convolution that keeps packed sequences apart."""
 
 import torch
-from transformers.cache_utils import Cache
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
+from patchgen import Edits
 
 FAST_LINEAR_ATTENTION = """
     # The fast path of linear attention, by upstream's names. A training framework that has builds of its own imports
@@ -84,125 +82,17 @@ def use_kernel_func_from_hub_with_fallback(func_name: str, package: str):
 # 1. cu_seq_lens_q goes to the convolution too - upstream gives it to the gated delta rule alone, and the convolution
 #    would mix the sequences that are packed into a row
 # ================================================================
-def qwen3_5_gated_delta_net_forward(
-    self,
-    hidden_states: torch.Tensor,
-    cache_params: Cache | None = None,
-    attention_mask: torch.Tensor | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-):
-    hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
+qwen3_5_gated_delta_net_forward = Edits()
 
-    # Set up dimensions for reshapes later
-    batch_size, seq_len, _ = hidden_states.shape
-    # --- Patch.1 ---
+
+@qwen3_5_gated_delta_net_forward.edit(at="batch_size, seq_len, _ = hidden_states.shape")
+def qwen3_5_gated_delta_net_forward_1(kwargs, batch_size):
+    ...
     cu_seqlens = kwargs.get("cu_seq_lens_q")
     if cu_seqlens is None and kwargs.get("seq_idx") is not None:
         raise ValueError("linear attention keeps packed sequences apart by cu_seq_lens_q: pass it beside seq_idx")
     if cu_seqlens is not None and batch_size != 1:
         raise ValueError(f"cu_seq_lens_q is for sequences that are packed into one row, and there are {batch_size}")
-    # --- Patch.1 ---
-    # Retrieve conv and recurrent states if there is a cache. They may be None if the layer is not initialized.
-    if cache_params is not None:
-        conv_state = cache_params.get_conv_state(self.layer_idx, state_idx=0)
-        recurrent_state = cache_params.get_recurrent_state(self.layer_idx, state_idx=0)
-    else:
-        conv_state, recurrent_state = None, None
 
-    mixed_qkv = self.in_proj_qkv(hidden_states)
-    mixed_qkv = mixed_qkv.transpose(1, 2)
 
-    z = self.in_proj_z(hidden_states)
-    z = z.reshape(batch_size, seq_len, -1, self.head_v_dim)
-
-    b = self.in_proj_b(hidden_states)
-    a = self.in_proj_a(hidden_states)
-
-    if conv_state is not None and seq_len == 1 and not cache_params.is_recording_past(self.layer_idx):
-        # Single-token cached decode: the fused per-step kernel updates the conv state in-place.
-        mixed_qkv = causal_conv1d_update(
-            mixed_qkv,
-            conv_state,
-            self.conv1d.weight.squeeze(1),
-            self.conv1d.bias,
-            self.activation,
-        )
-    else:
-        if cache_params is not None:
-            mixed_qkv = cache_params.update_conv_state(
-                mixed_qkv, self.layer_idx, conv_kernel_size=self.conv_kernel_size
-            )
-
-        mixed_qkv = causal_conv1d_fn(
-            mixed_qkv,
-            self.conv1d.weight.squeeze(1),
-            self.conv1d.bias,
-            activation=self.activation,
-            # --- Patch.1 ---
-            cu_seqlens=cu_seqlens,
-            # --- Patch.1 ---
-            **kwargs,
-        )
-
-        # Drop the additional previous states
-        if cache_params is not None:
-            mixed_qkv = mixed_qkv[:, :, -seq_len:]
-
-    mixed_qkv = mixed_qkv.transpose(1, 2)
-    query, key, value = torch.split(
-        mixed_qkv,
-        [
-            self.key_dim,
-            self.key_dim,
-            self.value_dim,
-        ],
-        dim=-1,
-    )
-
-    query = query.reshape(batch_size, seq_len, -1, self.head_k_dim)
-    key = key.reshape(batch_size, seq_len, -1, self.head_k_dim)
-    value = value.reshape(batch_size, seq_len, -1, self.head_v_dim)
-
-    beta = b.sigmoid()
-    # If the model is loaded in fp16, without the .float() here, A might be -inf
-    g = -self.A_log.float().exp() * F.softplus(a.float() + self.dt_bias)
-
-    if recurrent_state is not None and seq_len == 1:
-        core_attn_out, last_recurrent_state = torch_recurrent_gated_delta_rule(
-            query,
-            key,
-            value,
-            g=g,
-            beta=beta,
-            initial_state=recurrent_state,
-            output_final_state=cache_params is not None,
-            use_qk_l2norm_in_kernel=True,
-            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
-            **kwargs,
-        )
-    else:
-        core_attn_out, last_recurrent_state = torch_chunk_gated_delta_rule(
-            query,
-            key,
-            value,
-            g=g,
-            beta=beta,
-            initial_state=recurrent_state,
-            output_final_state=cache_params is not None,
-            use_qk_l2norm_in_kernel=True,
-            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
-            **kwargs,
-        )
-
-    # Update cache
-    if cache_params is not None:
-        cache_params.update_recurrent_state(last_recurrent_state, self.layer_idx)
-
-    # reshape input data into 2D tensor
-    core_attn_out = core_attn_out.reshape(-1, self.head_v_dim)
-    z = z.reshape(-1, self.head_v_dim)
-    core_attn_out = self.norm(core_attn_out, z)
-    core_attn_out = core_attn_out.reshape(batch_size, seq_len, -1)
-
-    output = self.out_proj(core_attn_out)
-    return output
+qwen3_5_gated_delta_net_forward.replace_code("causal_conv1d_fn(...)", "causal_conv1d_fn(..., cu_seqlens=cu_seqlens)")

@@ -14,8 +14,6 @@ channels, and nothing here exchanges these. `parallelize` refuses `sp_size` over
 import torch
 from patchgen import PatchConfig
 from transformers.modeling_outputs import (
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
     SequenceClassifierOutputWithPast,
 )
 from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5Config
@@ -96,17 +94,11 @@ config.add_helper(needs_dummy_forward)
 # Patch: Qwen3_5RMSNorm.forward
 # 1. fused kernel where one is bound - the weight is stored less one
 # ================================================================
-@config.override_method("Qwen3_5RMSNorm.forward", description="Op slot for RMSNorm")
+@config.edit_method("Qwen3_5RMSNorm.forward", description="Op slot for RMSNorm")
 def qwen3_5_rms_norm_forward(self, x):
-    # --- Patch.1 ---
     if slot_rms_norm.has_kernel:
         return slot_rms_norm(x, self.weight, self.eps)
-    # --- Patch.1 ---
-    output = self._norm(x.float())
-    # Llama does x.to(float16) * w whilst Qwen3_5 is (x * w).to(float16)
-    # See https://github.com/huggingface/transformers/pull/29402
-    output = output * (1.0 + self.weight.float())
-    return output.type_as(x)
+    ...
 
 
 # ================================================================
@@ -131,9 +123,9 @@ def qwen3_5_rms_norm_gated_forward(self, hidden_states: torch.Tensor, gate: torc
     return hidden_states.to(input_dtype)
 
 
-config.override_method(
+config.edit_method(
     "Qwen3_5GatedDeltaNet.forward",
-    replacement=qwen3_5_gated_delta_net_forward,
+    edit=qwen3_5_gated_delta_net_forward,
     description="Packed sequences reach the convolution",
 )
 
@@ -203,15 +195,15 @@ def qwen3_5_model_init(self, config: Qwen3_5Config):
     self.post_init()
 
 
-config.override_method(
+config.edit_method(
     "Qwen3_5Model.forward",
-    replacement=qwen2_vl_model_forward,
+    edit=qwen2_vl_model_forward,
     name_map=_NAMES,
     description="The vision tower runs on every rank",
 )
-config.override_method(
+config.edit_method(
     "Qwen3_5ForCausalLM.forward",
-    replacement=llama_for_causal_lm_forward,
+    edit=llama_for_causal_lm_forward,
     name_map=_NAMES,
     description="Op slot for the loss",
 )
@@ -221,43 +213,19 @@ config.override_method(
 # Patch: Qwen3_5ForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # ================================================================
-@config.override_method("Qwen3_5ForConditionalGeneration.forward", description="Op slot for the loss")
-def qwen3_5_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | CausalLMOutputWithPast:
-    outputs = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        mm_token_type_ids=mm_token_type_ids,
-        mm_encoder_outputs=mm_encoder_outputs,
-        **kwargs,
-    )
+config.delete_code(
+    "Qwen3_5ForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slot for the loss",
+)
 
-    hidden_states = outputs[0]
-    loss = None
+
+@config.edit_method("Qwen3_5ForConditionalGeneration.forward", at="if labels is not None:")
+def qwen3_5_for_conditional_generation_forward(self, labels, logits_to_keep, kwargs, hidden_states, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -270,21 +238,9 @@ def qwen3_5_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
+        ...
 
 
 config.override_method(

@@ -9,9 +9,6 @@ why.
 
 import torch
 from patchgen import PatchConfig
-from transformers.modeling_outputs import BaseModelOutputWithPooling, MoeCausalLMOutputWithPast
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_mlp_forward
 from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
@@ -87,9 +84,9 @@ config.drop_decorators("Qwen3_5MoeExperts", "use_experts_implementation")
 
 # As in Qwen3.5, no kernel rotates a part of each head: apply_rotary_pos_emb stays upstream's.
 
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeRMSNorm.forward",
-    replacement=qwen3_5_rms_norm_forward,
+    edit=qwen3_5_rms_norm_forward,
     name_map=_NAMES,
     description="Op slot for RMSNorm",
 )
@@ -99,9 +96,9 @@ config.override_method(
     name_map=_NAMES,
     description="Op slot for the RMSNorm before the gate",
 )
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeGatedDeltaNet.forward",
-    replacement=qwen3_5_gated_delta_net_forward,
+    edit=qwen3_5_gated_delta_net_forward,
     name_map=_NAMES,
     description="Packed sequences reach the convolution",
 )
@@ -112,9 +109,9 @@ config.override_method(
     name_map={"Llama": "Qwen3_5Moe"},
     description="Op slot for SwiGLU",
 )
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeExperts.forward",
-    replacement=qwen3_moe_experts_forward,
+    edit=qwen3_moe_experts_forward,
     name_map=_NAMES_OF_QWEN3_MOE,
     description="Op slot for the experts",
 )
@@ -136,15 +133,15 @@ config.override_method(
     description="The patched sub-models instead of upstream's",
 )
 # It returns what the text model returns, whatever fields that has.
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeModel.forward",
-    replacement=qwen2_vl_model_forward,
+    edit=qwen2_vl_model_forward,
     name_map=_NAMES_OF_QWEN2_VL,
     description="The vision tower runs on every rank",
 )
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeForCausalLM.forward",
-    replacement=qwen3_moe_for_causal_lm_forward,
+    edit=qwen3_moe_for_causal_lm_forward,
     name_map=_NAMES_OF_QWEN3_MOE,
     description="Op slots for the losses",
 )
@@ -183,49 +180,25 @@ def qwen3_5_moe_init_weights(self, module):
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. load-balancing loss by its slot
 # ================================================================
-@config.override_method("Qwen3_5MoeForConditionalGeneration.forward", description="Op slots for the losses")
-def qwen3_5_moe_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    output_router_logits: bool | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | MoeCausalLMOutputWithPast:
-    output_router_logits = (
-        output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
-    )
+config.delete_code(
+    "Qwen3_5MoeForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slots for the losses",
+)
 
-    outputs = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        mm_token_type_ids=mm_token_type_ids,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        mm_encoder_outputs=mm_encoder_outputs,
-        output_router_logits=output_router_logits,
-        **kwargs,
-    )
 
-    hidden_states = outputs[0]
-    loss = None
+@config.edit_method(
+    "Qwen3_5MoeForConditionalGeneration.forward",
+    at="""
+    if labels is not None:
+        loss = self.loss_function(...)
+    """,
+)
+def qwen3_5_moe_for_conditional_generation_forward(self, labels, logits_to_keep, kwargs, hidden_states, shift_labels):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -238,38 +211,19 @@ def qwen3_5_moe_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
+        ...
 
-    aux_loss = None
-    if output_router_logits:
-        # --- Patch.2 ---
-        balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-        aux_loss = balance(
-            outputs.router_logits,
-            self.config.text_config.num_experts,
-            self.config.text_config.num_experts_per_tok,
-            attention_mask,
-        )
-        # --- Patch.2 ---
-        if labels is not None:
-            loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
-                loss.device
-            )  # make sure to reside in the same device
 
-    return MoeCausalLMOutputWithPast(
-        loss=loss,
-        aux_loss=aux_loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-        router_logits=outputs.router_logits,
+@config.edit_method("Qwen3_5MoeForConditionalGeneration.forward", at="aux_loss = load_balancing_loss_func(...)")
+def call_balance(self, attention_mask, outputs):
+    balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+    aux_loss = balance(
+        outputs.router_logits,
+        self.config.text_config.num_experts,
+        self.config.text_config.num_experts_per_tok,
+        attention_mask,
     )
 
 

@@ -37,15 +37,15 @@ config.add_post_import_block(
 ON_NPU = ("Qwen3MoeRMSNorm.forward", "Qwen3MoeMLP.forward", "apply_rotary_pos_emb")
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
 
-config.override_method(
+config.edit_method(
     "Qwen3MoeRMSNorm.forward",
-    replacement=npu_rms_norm_forward,
+    edit=npu_rms_norm_forward,
     name_map=_NAMES,
     description="RMSNorm by torch_npu",
 )
 config.override_method(
     "Qwen3MoeMLP.forward", replacement=npu_mlp_forward, name_map=_NAMES, description="SwiGLU by torch_npu"
 )
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
 )

@@ -102,15 +102,15 @@ config.drop_decorators("Qwen3OmniMoeThinkerTextAttention", "use_kernelized_func"
 config.drop_decorators("Qwen3OmniMoeThinkerTextExperts", "use_experts_implementation")
 
 # Both towers have layer norms and MLPs without a gate, which no slot here is for: they stay upstream's.
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerTextRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen3OmniMoeThinkerText"},
     description="Op slot for RMSNorm in the layers",
 )
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeTextRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen3OmniMoeText"},
     description="Op slot for RMSNorm behind the layers",
 )
@@ -120,39 +120,39 @@ config.override_method(
     name_map={"Llama": "Qwen3OmniMoeThinkerText"},
     description="Op slot for SwiGLU in layers without experts",
 )
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerTextExperts.forward",
-    replacement=qwen3_moe_experts_forward,
+    edit=qwen3_moe_experts_forward,
     name_map={"Qwen3Moe": "Qwen3OmniMoeThinkerText"},
     description="Op slot for the experts",
 )
 # The positions of the three axes are interleaved before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerTextAttention.forward",
-    replacement=qwen3_attention_forward,
+    edit=qwen3_attention_forward,
     name_map={"Qwen3": "Qwen3OmniMoeThinkerText"},
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerTextModel.forward",
-    replacement=qwen3_vl_text_model_forward,
+    edit=qwen3_vl_text_model_forward,
     name_map={"Qwen3VL": "Qwen3OmniMoeThinker", "BaseModelOutputWithPast": "MoeModelOutputWithPast"},
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeVisionAttention.forward",
-    replacement=qwen2_vl_vision_attention_forward,
+    edit=qwen2_vl_vision_attention_forward,
     name_map={"VisionAttention": "Qwen3OmniMoeVisionAttention"},
     description="Sequence parallel attention in the vision tower",
 )
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeVisionEncoder.forward",
-    replacement=qwen3_vl_vision_forward,
+    edit=qwen3_vl_vision_forward,
     name_map=_OF_QWEN3_VL,
     description="The vision tower on slices of the patches",
 )
@@ -267,16 +267,16 @@ config.override_method(
 )
 
 
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerModel.forward",
-    replacement=qwen3_omni_moe_thinker_model_forward,
+    edit=qwen3_omni_moe_thinker_model_forward,
     description="The towers run on every rank",
 )
 
 
-config.override_method(
+config.edit_method(
     "Qwen3OmniMoeThinkerForConditionalGeneration.forward",
-    replacement=qwen3_omni_moe_thinker_for_conditional_generation_forward,
+    edit=qwen3_omni_moe_thinker_for_conditional_generation_forward,
     description="Op slots for the losses",
 )
 

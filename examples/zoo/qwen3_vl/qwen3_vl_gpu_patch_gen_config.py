@@ -6,15 +6,8 @@ Where nothing is bound, the generated module runs upstream's own lines. Qwen3-VL
 """
 
 import torch
-from patchgen import PatchConfig
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
-)
+from patchgen import Edits, PatchConfig
 from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLConfig
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import (
     llama_apply_rotary_pos_emb,
@@ -60,9 +53,9 @@ config.drop_decorators("Qwen3VLTextRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen3VLTextAttention", "use_kernelized_func")
 
 # The tower has layer norms and an MLP without a gate, which no slot here is for: they stay upstream's.
-config.override_method(
+config.edit_method(
     "Qwen3VLTextRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen3VLText"},
     description="Op slot for RMSNorm",
 )
@@ -74,29 +67,29 @@ config.override_method(
 )
 # The positions of the three axes are interleaved before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
-config.override_method(
+config.edit_method(
     "Qwen3VLTextAttention.forward",
-    replacement=qwen3_vl_text_attention_forward,
+    edit=qwen3_vl_text_attention_forward,
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLTextModel.forward",
-    replacement=qwen3_vl_text_model_forward,
+    edit=qwen3_vl_text_model_forward,
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLVisionAttention.forward",
-    replacement=qwen2_vl_vision_attention_forward,
+    edit=qwen2_vl_vision_attention_forward,
     name_map={"VisionAttention": "Qwen3VLVisionAttention"},
     description="Sequence parallel attention in the vision tower",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLVisionModel.forward",
-    replacement=qwen3_vl_vision_forward,
+    edit=qwen3_vl_vision_forward,
     description="The vision tower on slices of the patches",
 )
 
@@ -167,139 +160,78 @@ def qwen3_vl_model_init(self, config: Qwen3VLConfig):
 # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
 # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
-@config.override_method("Qwen3VLModel.forward", description="The vision tower runs on every rank")
-def qwen3_vl_model_forward(
-    self,
-    input_ids: torch.LongTensor = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | BaseModelOutputWithPast:
-    if (input_ids is None) ^ (inputs_embeds is not None):
-        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+qwen3_vl_model_forward = Edits()
 
-    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
-        raise ValueError(
-            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
-        )
 
-    if inputs_embeds is None:
-        inputs_embeds = self.get_input_embeddings()(input_ids)
-
-    image_mask = None
-    video_mask = None
-
-    # --- Patch.1 ---
+@qwen3_vl_model_forward.edit(at="video_mask = None")
+def call_needs_dummy_forward(self, mm_encoder_outputs):
+    ...
     runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-    # --- Patch.1 ---
-    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
-    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
-        mm_encoder_outputs["image"]: BaseModelOutputWithDeepstackFeatures = self.get_image_features(
-            pixel_values, image_grid_thw, return_dict=True, **kwargs
-        )
 
-    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
-        mm_encoder_outputs["video"]: BaseModelOutputWithDeepstackFeatures = self.get_video_features(
-            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
-        )
 
+@qwen3_vl_model_forward.edit(at="if mm_encoder_outputs.get('image') is not None:")
+def call_select_features(
+    self,
+    input_ids,
+    inputs_embeds,
+    mm_encoder_outputs,
+    image_mask,
+    runs_dummy,
+    image_embeds,
+    deepstack_image_embeds,
+    is_image,
+):
     if mm_encoder_outputs.get("image") is not None:
         image_embeds = mm_encoder_outputs["image"].pooler_output
         deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
         image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
         is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
         image_embeds = select_features(image_embeds, is_image)
         deepstack_image_embeds = [
             [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
         ]
-        # --- Patch.2 ---
         image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-    # --- Patch.1 ---
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
+
+@qwen3_vl_model_forward.edit(at="if mm_encoder_outputs.get('video') is not None:")
+def qwen3_vl_model_forward_3(
+    self,
+    input_ids,
+    inputs_embeds,
+    mm_encoder_outputs,
+    video_mask,
+    runs_dummy,
+    video_embeds,
+    deepstack_video_embeds,
+    is_video,
+):
     if mm_encoder_outputs.get("video") is not None:
         video_embeds = mm_encoder_outputs["video"].pooler_output
         deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
         video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
         is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
         video_embeds = select_features(video_embeds, is_video)
         deepstack_video_embeds = [
             [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
         ]
-        # --- Patch.2 ---
         _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-    # --- Patch.1 ---
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
 
-    visual_pos_masks = None
-    deepstack_visual_embeds = None
-    if image_mask is not None and video_mask is not None:
-        # aggregate visual_pos_masks and deepstack_visual_embeds
-        image_mask = image_mask[..., 0]
-        video_mask = video_mask[..., 0]
-        visual_pos_masks = image_mask | video_mask
-        deepstack_visual_embeds = []
-        image_mask_joint = image_mask[visual_pos_masks]
-        video_mask_joint = video_mask[visual_pos_masks]
-        for img_embed, vid_embed in zip(deepstack_image_embeds, deepstack_video_embeds):
-            img_embed = torch.cat(img_embed, dim=0)
-            vid_embed = torch.cat(vid_embed, dim=0)
-            embed_joint = img_embed.new_zeros(visual_pos_masks.sum(), img_embed.shape[-1])
 
-            embed_joint[image_mask_joint, :] = img_embed
-            embed_joint[video_mask_joint, :] = vid_embed
-            deepstack_visual_embeds.append(embed_joint)
-    elif image_mask is not None:
-        image_mask = image_mask[..., 0]
-        visual_pos_masks = image_mask
-        deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_image_embeds]
-    elif video_mask is not None:
-        video_mask = video_mask[..., 0]
-        visual_pos_masks = video_mask
-        deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
-
-    # --- Patch.2 ---
+@qwen3_vl_model_forward.edit(at="if image_mask is not None and video_mask is not None:")
+def call_check_position_ids(position_ids, inputs_embeds):
+    ...
     check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.2 ---
-    if position_ids is None:
-        position_ids = self.compute_3d_position_ids(
-            input_ids=input_ids,
-            image_grid_thw=image_grid_thw,
-            video_grid_thw=video_grid_thw,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            mm_token_type_ids=mm_token_type_ids,
-        )
 
-    outputs = self.language_model(
-        input_ids=None,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        visual_pos_masks=visual_pos_masks,
-        deepstack_visual_embeds=deepstack_visual_embeds,
-        **kwargs,
-    )
 
-    return outputs
+config.edit_method(
+    "Qwen3VLModel.forward", edit=qwen3_vl_model_forward, description="The vision tower runs on every rank"
+)
 
 
 # ================================================================
@@ -307,44 +239,21 @@ def qwen3_vl_model_forward(
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
-@config.override_method("Qwen3VLForConditionalGeneration.forward", description="Op slot for the loss")
+config.delete_code(
+    "Qwen3VLForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slot for the loss",
+)
+
+
+@config.edit_method("Qwen3VLForConditionalGeneration.forward", at="if labels is not None:")
 def qwen3_vl_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | CausalLMOutputWithPast:
-    outputs = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        mm_token_type_ids=mm_token_type_ids,
-        mm_encoder_outputs=mm_encoder_outputs,
-        **kwargs,
-    )
-
-    hidden_states = outputs[0]
-
-    loss = None
+    self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels
+):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -357,14 +266,9 @@ def qwen3_vl_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
-    # --- Patch.2 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -372,15 +276,6 @@ def qwen3_vl_for_conditional_generation_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.2 ---
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
 
 
 config.override_method(

@@ -30,13 +30,13 @@ ON_NPU = ("Qwen3VLTextRMSNorm.forward", "Qwen3VLTextMLP.forward", "apply_rotary_
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
 
 # The tower's rotary embedding computes in float32 whatever the dtype is: it stays upstream's here too.
-config.override_method(
+config.edit_method(
     "Qwen3VLTextRMSNorm.forward",
-    replacement=npu_rms_norm_forward,
+    edit=npu_rms_norm_forward,
     name_map={"SeedOss": "Qwen3VLText"},
     description="RMSNorm by torch_npu",
 )
 config.override_method("Qwen3VLTextMLP.forward", replacement=npu_mlp_forward, description="SwiGLU by torch_npu")
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
 )

@@ -5,11 +5,7 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen3_vl_moe.qwen3_vl_moe_gpu_patch_gen_config --diff
 """
 
-import torch
 from patchgen import PatchConfig
-from transformers.modeling_outputs import BaseModelOutputWithPooling, MoeCausalLMOutputWithPast
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import (
     llama_apply_rotary_pos_emb,
@@ -66,9 +62,9 @@ config.drop_decorators("Qwen3VLMoeTextRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen3VLMoeTextAttention", "use_kernelized_func")
 config.drop_decorators("Qwen3VLMoeTextExperts", "use_experts_implementation")
 
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeTextRMSNorm.forward",
-    replacement=llama_rms_norm_forward,
+    edit=llama_rms_norm_forward,
     name_map={"Llama": "Qwen3VLMoeText"},
     description="Op slot for RMSNorm",
 )
@@ -78,35 +74,35 @@ config.override_method(
     name_map={"Llama": "Qwen3VLMoeText"},
     description="Op slot for SwiGLU",
 )
-config.override_method(
-    "Qwen3VLMoeTextExperts.forward", replacement=qwen3_moe_experts_forward, description="Op slot for the experts"
+config.edit_method(
+    "Qwen3VLMoeTextExperts.forward", edit=qwen3_moe_experts_forward, description="Op slot for the experts"
 )
 # The positions of the three axes are interleaved before this function, which rotates whole heads.
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeTextAttention.forward",
-    replacement=qwen3_vl_text_attention_forward,
+    edit=qwen3_vl_text_attention_forward,
     name_map=_NAME_MAP,
     description="Sequence parallel attention",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeTextModel.forward",
-    replacement=qwen3_vl_text_model_forward,
+    edit=qwen3_vl_text_model_forward,
     name_map=_OF_TEXT,
     description="Positions and masks of whole sequences",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeVisionAttention.forward",
-    replacement=qwen2_vl_vision_attention_forward,
+    edit=qwen2_vl_vision_attention_forward,
     name_map={"VisionAttention": "Qwen3VLMoeVisionAttention"},
     description="Sequence parallel attention in the vision tower",
 )
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeVisionModel.forward",
-    replacement=qwen3_vl_vision_forward,
+    edit=qwen3_vl_vision_forward,
     name_map=_NAME_MAP,
     description="The vision tower on slices of the patches",
 )
@@ -130,9 +126,9 @@ config.override_method(
     description="The patched text model and tower instead of upstream's",
 )
 # Upstream's text is Qwen3-VL's: it returns what the text model returns, router logits and all, and makes no output.
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeModel.forward",
-    replacement=qwen3_vl_model_forward,
+    edit=qwen3_vl_model_forward,
     name_map=_NAME_MAP,
     description="The vision tower runs on every rank",
 )
@@ -144,50 +140,27 @@ config.override_method(
 # 2. load-balancing loss by its slot
 # 3. under sequence parallelism both losses are those of whole sequences
 # ================================================================
-@config.override_method("Qwen3VLMoeForConditionalGeneration.forward", description="Op slots for the losses")
+config.delete_code(
+    "Qwen3VLMoeForConditionalGeneration.forward",
+    """
+    hidden_states = slice_logits_to_keep(...)
+    logits = self.lm_head(...)
+    """,
+    description="Op slots for the losses",
+)
+
+
+@config.edit_method(
+    "Qwen3VLMoeForConditionalGeneration.forward",
+    at="""
+    if labels is not None:
+        loss = self.loss_function(...)
+    """,
+)
 def qwen3_vl_moe_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    mm_token_type_ids: torch.IntTensor | None = None,
-    output_router_logits: bool | None = None,
-    logits_to_keep: int | torch.Tensor = 0,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | MoeCausalLMOutputWithPast:
-    output_router_logits = (
-        output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
-    )
-
-    outputs = self.model(
-        input_ids=input_ids,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        mm_token_type_ids=mm_token_type_ids,
-        position_ids=position_ids,
-        attention_mask=attention_mask,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        mm_encoder_outputs=mm_encoder_outputs,
-        output_router_logits=output_router_logits,
-        **kwargs,
-    )
-
-    hidden_states = outputs[0]
-
-    loss = None
+    self, labels, logits_to_keep, kwargs, hidden_states, loss, shift_labels
+):
     logits = None
-    # --- Patch.1 ---
     if labels is not None and slot_causal_lm_loss.has_kernel:
         shift_labels = kwargs.get("shift_labels")
         loss = slot_causal_lm_loss(
@@ -200,14 +173,9 @@ def qwen3_vl_moe_for_conditional_generation_forward(
             ignore_index=kwargs.get("ignore_index", -100),
         )
     else:
-        # --- Patch.1 ---
         hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
         logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
-            )
-    # --- Patch.3 ---
+        ...
     if loss is not None:
         loss = reduce_loss(
             loss,
@@ -215,37 +183,17 @@ def qwen3_vl_moe_for_conditional_generation_forward(
             num_items_in_batch=kwargs.get("num_items_in_batch"),
             ignore_index=kwargs.get("ignore_index", -100),
         )
-    # --- Patch.3 ---
 
-    aux_loss = None
-    if output_router_logits:
-        # --- Patch.2 ---
-        balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-        # --- Patch.3 ---
-        balance = sequence_parallel_load_balancing(balance)
-        # --- Patch.3 ---
-        aux_loss = balance(
-            outputs.router_logits,
-            self.config.text_config.num_experts,
-            self.config.text_config.num_experts_per_tok,
-            # --- Patch.3 ---
-            kwargs.get("token_mask", attention_mask),
-            # --- Patch.3 ---
-        )
-        # --- Patch.2 ---
-        if labels is not None:
-            loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
-                loss.device
-            )  # make sure to reside in the same device
 
-    return MoeCausalLMOutputWithPast(
-        loss=loss,
-        aux_loss=aux_loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-        router_logits=outputs.router_logits,
+@config.edit_method("Qwen3VLMoeForConditionalGeneration.forward", at="aux_loss = load_balancing_loss_func(...)")
+def call_sequence_parallel_load_balancing(self, attention_mask, kwargs, outputs):
+    balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+    balance = sequence_parallel_load_balancing(balance)
+    aux_loss = balance(
+        outputs.router_logits,
+        self.config.text_config.num_experts,
+        self.config.text_config.num_experts_per_tok,
+        kwargs.get("token_mask", attention_mask),
     )
 
 

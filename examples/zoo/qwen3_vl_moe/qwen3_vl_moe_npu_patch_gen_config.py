@@ -36,13 +36,13 @@ ON_NPU = ("Qwen3VLMoeTextRMSNorm.forward", "Qwen3VLMoeTextMLP.forward", "apply_r
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
 
 # The tower's rotary embedding computes in float32 whatever the dtype is: it stays upstream's here too.
-config.override_method(
+config.edit_method(
     "Qwen3VLMoeTextRMSNorm.forward",
-    replacement=npu_rms_norm_forward,
+    edit=npu_rms_norm_forward,
     name_map={"SeedOss": "Qwen3VLMoeText"},
     description="RMSNorm by torch_npu",
 )
 config.override_method("Qwen3VLMoeTextMLP.forward", replacement=npu_mlp_forward, description="SwiGLU by torch_npu")
-config.replace_function(
-    "apply_rotary_pos_emb", replacement=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
+config.edit_function(
+    "apply_rotary_pos_emb", edit=npu_apply_rotary_pos_emb, description="Rotary embedding by torch_npu"
 )

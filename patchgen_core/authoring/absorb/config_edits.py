@@ -12,8 +12,9 @@ from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChan
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.authoring.edits.free_names import free_name
-from patchgen_core.authoring.slim.edit_texts import edit_blocks
-from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
+from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
+from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
+from patchgen_core.authoring.slim.parameters import NoEdits
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
@@ -145,7 +146,7 @@ class ConfigEditor:
             return None
         own = free_name(change.name, self._names)
         bound = bound_names(functions[0], source)
-        block = "\n\n".join(edit_blocks(edits, self.loaded.name, change.name, own, (), bound))
+        block = "\n\n".join(edit_blocks(edits, Holder(self.loaded.name, change.name), own, (), bound))
         if block.count("\n") > new.text.count("\n"):
             return None
         self._names.add(own)

@@ -50,7 +50,7 @@ class Importers:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 modules = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and (base := _absolute(node, package)):
+            elif isinstance(node, ast.ImportFrom) and (base := absolute_module(node, package)):
                 names = {alias.name for alias in node.names}
                 taken |= names if base == self.module else set()
                 modules = {base} if "*" in names else {f"{base}.{name}" for name in names}
@@ -61,8 +61,9 @@ class Importers:
         return taken
 
 
-def _absolute(node: ast.ImportFrom, package: str) -> str:
+def absolute_module(node: ast.ImportFrom, package: str) -> str:
+    """The module that a statement in a package imports from; empty where it has more dots than there are packages."""
     try:
         return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
-    except ImportError:  # more dots than packages
+    except ImportError:
         return ""

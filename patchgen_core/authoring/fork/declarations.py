@@ -18,8 +18,9 @@ from patchgen_core.authoring.fork.module_parts import (
     is_same_place,
     listed_names,
 )
-from patchgen_core.authoring.slim.edit_texts import edit_blocks
-from patchgen_core.authoring.slim.function_edits import NoEdits, bound_names, find_edits
+from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
+from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
+from patchgen_core.authoring.slim.parameters import NoEdits
 from patchgen_core.config.replacement import HEAD
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function
 from patchgen_core.syntax.source import SourceFile, parse_source, shift
@@ -247,7 +248,7 @@ class Declarations:
             edits = find_edits(self.ours.source, old, source)
         except NoEdits:
             return None
-        texts = edit_blocks(edits, "config", name, own, (), bound_names(old, source))
+        texts = edit_blocks(edits, Holder("config", name), own, (), bound_names(old, source))
         before, after = _decorators(old), _decorators(new)
         dropped = dict.fromkeys(_decorator_name(d) for d in before if d not in after)
         kept = [d for d in before if _decorator_name(d) not in dropped]

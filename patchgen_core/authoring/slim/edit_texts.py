@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 REST = "..."
+_DROP = "drop_decorators"
+_BUILTINS = frozenset(dir(builtins))
+
+
+@dataclass(frozen=True)
+class Holder:
+    """What edits are declared on: a config, for a target, or edits that targets share, by the name of either."""
+
+    name: str
+    target: str = ""
+
+    def call(self, method: str, arguments: Sequence[str]) -> str:
+        """A call of one of its methods."""
+        targets = [_quoted(self.target)] if self.target else []
+        return _call(f"{self.name}.{method}", [*targets, *arguments])
+
+    def decorator(self, arguments: Sequence[str]) -> str:
+        """What declares a function as an edit."""
+        if not self.target:
+            return f"@{self.name}.edit" + (f"({', '.join(arguments)})" if arguments else "")
+        return f"@{self.call(edit_call(self.target), arguments)}"
+
+
+def edit_call(target: str) -> str:
+    """The method of a config that declares an edit of a target."""
+    return "edit_method" if "." in target else "edit_function"
 
 
 @dataclass(frozen=True)
@@ -16,73 +43,97 @@ class PlacedCode:
     at: str
     lines: tuple[str, ...]
 
-    def text(self, config: str, target: str, name: str, options: Sequence[str], bound: Sequence[str]) -> str:
+    def text(self, holder: Holder, name: str, options: Sequence[str], bound: Sequence[str]) -> str:
         """Its declaration, by a function ``name`` whose parameters are those of ``bound`` that the code uses."""
-        kind = "method" if "." in target else "function"
         at = [f"at={_quoted(self.at)}"] if self.at else []
-        call = _call(f"@{config}.edit_{kind}", [_quoted(target), *at, *options])
+        return f"{holder.decorator([*at, *options])}\n{self.function(name, bound)}"
+
+    def function(self, name: str, bound: Sequence[str]) -> str:
+        """The function alone."""
         head = _call(f"def {name}", _used_names(self.lines, bound))
         body = "\n".join(f"    {line}" if line.strip() else "" for line in self.lines)
-        return f"{call}\n{head}:\n{body}\n"
+        return f"{head}:\n{body}\n"
+
+    @property
+    def callee(self) -> str:
+        """What its code calls first, by a plain name; empty where it calls nothing."""
+        tree = ast.parse("\n".join(self.lines) if any(map(_is_code, self.lines)) else "pass")
+        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        names = [f for f in calls if isinstance(f, ast.Name) and f.id not in _BUILTINS]
+        return min(names, key=lambda name: (name.lineno, name.col_offset)).id if names else ""
 
 
 @dataclass(frozen=True)
-class ReplacedCode:
+class QuotedEdit:
+    """An edit whose code is in quotes: the call of the DSL, and its arguments."""
+
+    method: str
+    arguments: tuple[str, ...]
+    options: tuple[tuple[str, str], ...] = ()
+
+    def text(self, holder: Holder, options: Sequence[str]) -> str:
+        """Its declaration."""
+        named = [f"{name}={_quoted(value)}" for name, value in self.options if value]
+        return holder.call(self.method, [*map(_quoted, self.arguments), *named, *options]) + "\n"
+
+
+def replaced_code(old: str, new: str) -> QuotedEdit:
     """An expression, or a part of one, with what takes its place."""
-
-    old: str
-    new: str
-
-    def text(self, config: str, target: str, options: Sequence[str]) -> str:
-        """Its declaration."""
-        return (
-            _call(f"{config}.replace_code", [_quoted(target), _quoted(self.old), _quoted(self.new), *options]) + "\n"
-        )
+    return QuotedEdit("replace_code", (old, new))
 
 
-@dataclass(frozen=True)
-class DeletedCode:
+def deleted_code(code: str) -> QuotedEdit:
     """Statements that go."""
-
-    code: str
-
-    def text(self, config: str, target: str, options: Sequence[str]) -> str:
-        """Its declaration."""
-        return _call(f"{config}.delete_code", [_quoted(target), _quoted(self.code), *options]) + "\n"
+    return QuotedEdit("delete_code", (code,))
 
 
-@dataclass(frozen=True)
-class AddedParameter:
+def added_parameter(parameter: str, after: str, documentation: str) -> QuotedEdit:
     """A parameter behind another one."""
-
-    parameter: str
-    after: str
-
-    def text(self, config: str, target: str, options: Sequence[str]) -> str:
-        """Its declaration."""
-        after = f"after={_quoted(self.after)}"
-        return _call(f"{config}.add_parameter", [_quoted(target), _quoted(self.parameter), after, *options]) + "\n"
+    return QuotedEdit("add_parameter", (parameter,), (("after", after), ("documentation", documentation)))
 
 
-EditText = PlacedCode | ReplacedCode | DeletedCode | AddedParameter
+def removed_parameter(parameter: str) -> QuotedEdit:
+    """A parameter that goes."""
+    return QuotedEdit("remove_parameter", (parameter,))
+
+
+def dropped_decorator(name: str) -> QuotedEdit:
+    """A decorator that goes."""
+    return QuotedEdit(_DROP, (name,))
+
+
+EditText = PlacedCode | QuotedEdit
 
 
 def edit_blocks(
-    edits: Sequence[EditText], config: str, target: str, name: str, options: Sequence[str], bound: Sequence[str]
+    edits: Sequence[EditText],
+    holder: Holder,
+    name: str,
+    options: Sequence[str],
+    bound: Sequence[str],
+    names: Collection[str] = (),
 ) -> list[str]:
-    """The declarations of the edits of one target, of which the first has the options; their functions are called
-    ``name`` and, from the second on, ``name_2`` and so on."""
-    blocks = []
-    for number, edit in enumerate(edits):
-        given = options if not number else ()
+    """The declarations of the edits of one target, of which the first that takes them has the options.
+
+    The first function of a config's edits is called ``name``, the others after what they call, or with a number where
+    that is one of ``names``, which their file has.
+    """
+    blocks, taken = list[str](), {*names} - ({name} if holder.target else set())
+    first = next((e for e in edits if not isinstance(e, QuotedEdit) or e.method != _DROP), None)
+    for number, edit in enumerate(edits, 1):
+        given = options if edit is first else ()
         if isinstance(edit, PlacedCode):
-            own = (
-                name if not any(isinstance(other, PlacedCode) for other in edits[:number]) else f"{name}_{number + 1}"
-            )
-            blocks.append(edit.text(config, target, own, given, bound))
+            own = name if name not in taken else _name_of(edit, f"{name}_{number}", taken)
+            taken.add(own)
+            blocks.append(edit.text(holder, own, given, bound))
         else:
-            blocks.append(edit.text(config, target, given))
+            blocks.append(edit.text(holder, given))
     return blocks
+
+
+def _name_of(edit: PlacedCode, otherwise: str, taken: Collection[str]) -> str:
+    name = f"call_{edit.callee}"
+    return name if edit.callee and name not in taken else otherwise
 
 
 def _call(function: str, arguments: Sequence[str]) -> str:
@@ -91,10 +142,10 @@ def _call(function: str, arguments: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """A text as a literal in double quotes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = text.replace("\\", "\\\\")
     if "\n" not in text:
-        return f'"{escaped}"'
-    indented = "\n".join(f"    {line}" if line else "" for line in escaped.split("\n"))
+        return '"' + escaped.replace('"', '\\"') + '"'
+    indented = "\n".join(f"    {line}" if line else "" for line in escaped.replace('"""', '\\"\\"\\"').split("\n"))
     return f'"""\n{indented}\n    """'
 
 

@@ -12,13 +12,14 @@ from itertools import chain
 
 from patchgen_core.authoring.slim.edit_texts import (
     REST,
-    AddedParameter,
-    DeletedCode,
     EditText,
     PlacedCode,
-    ReplacedCode,
+    QuotedEdit,
+    deleted_code,
+    replaced_code,
 )
-from patchgen_core.syntax.forms import PROSE, form, is_same_syntax, quoted
+from patchgen_core.authoring.slim.parameters import NoEdits, parameter_edits
+from patchgen_core.syntax.forms import PROSE, form, is_same_syntax
 from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, without_docstring
 from patchgen_core.syntax.patterns import find_expressions, parse_pattern
 from patchgen_core.syntax.place_texts import find_place_text
@@ -30,24 +31,20 @@ _LONG = 3
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-class NoEdits(Exception):
-    """Why a text cannot be said by edits."""
-
-
 def find_edits(upstream: SourceFile, function: Function, new: SourceFile) -> list[EditText]:
     """The edits that make the one function of ``new`` of upstream's, apart from docstring and annotations.
 
     Comments of upstream's that the new text left out come back; those that it has of its own are in the edits.
 
     Raises:
-        NoEdits: the signatures differ in more than added parameters, or a place cannot be told from others.
+        NoEdits: the signatures differ in more than parameters that one lacks, or a place cannot be told from others.
     """
     theirs = new.tree.body[0]
     assert isinstance(theirs, (ast.FunctionDef, ast.AsyncFunctionDef))
     if type(theirs) is not type(function):
         raise NoEdits("one is async and the other is not")
     differ = _Differ(upstream, function, new)
-    parameters = list(_added_parameters(function, theirs, new))
+    parameters = list(parameter_edits(function, theirs, new))
     return [*parameters, *differ.compare(without_docstring(function), without_docstring(theirs), is_body=True)]
 
 
@@ -57,38 +54,6 @@ def bound_names(function: Function, new: SourceFile) -> list[str]:
     parameters = (node.arg for node in ast.walk(theirs) if isinstance(node, ast.arg))
     stores = (n for n in ast.walk(theirs) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
     return list(dict.fromkeys([*parameters, *(n.id for n in sorted(stores, key=lambda n: (n.lineno, n.col_offset)))]))
-
-
-def _added_parameters(ours: Function, theirs: Function, new: SourceFile) -> Iterator[AddedParameter]:
-    before, after = _parameters(ours.args), _parameters(theirs.args)
-    kept = [entry for entry in after if entry[0] in {name for name, _, _ in before}]
-    if [(name, kind) for name, kind, _ in kept] != [(name, kind) for name, kind, _ in before]:
-        gone = [name for name, _, _ in before if name not in {name for name, _, _ in after}]
-        what = f"it lacks upstream's parameter{'s' * (len(gone) > 1)} {quoted(gone)}"
-        raise NoEdits(what if gone else "its parameters have another order than upstream's")
-    for (_, _, one), (name, _, other) in zip(before, kept, strict=True):
-        if not is_same_syntax(one, other):
-            raise NoEdits(f"its parameter '{name}' has another default")
-    for number, (name, kind, default) in enumerate(after):
-        if (name, kind, default) in kept:
-            continue
-        if kind not in ("positional", "keyword") or not number:
-            raise NoEdits(f"no edit adds its parameter '{name}'")
-        argument = next(n for n in ast.walk(theirs.args) if isinstance(n, ast.arg) and n.arg == name)
-        text = new.segment(argument)
-        if default is not None:
-            text += f"{' = ' if argument.annotation else '='}{new.segment(default)}"
-        yield AddedParameter(text, after[number - 1][0])
-
-
-def _parameters(arguments: ast.arguments) -> list[tuple[str, str, ast.expr | None]]:
-    """Parameters as they are written: name, kind and default."""
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults = [*[None] * (len(positional) - len(arguments.defaults)), *arguments.defaults]
-    entries = [(a.arg, "positional", d) for a, d in zip(positional, defaults, strict=True)]
-    entries += [(arguments.vararg.arg, "rest", None)] if arguments.vararg else []
-    entries += [(a.arg, "keyword", d) for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    return entries + ([(arguments.kwarg.arg, "keywords", None)] if arguments.kwarg else [])
 
 
 @dataclass(frozen=True)
@@ -117,19 +82,32 @@ class _Differ:
             if kind == "insert":
                 yield self._insert(ours, i, self._lines(parts[k:m]), is_body)
             elif kind == "delete":
-                yield DeletedCode(self._place(ours[i:j]))
+                yield deleted_code(self._place(ours[i:j]))
             elif kind == "replace":
                 yield from self._replace(ours, i, j, parts[k:m], is_body)
 
     def _parts(self, statements: Sequence[ast.stmt]) -> Iterator[_Part]:
-        """Statements, and the comments above them that upstream's function lacks."""
+        """Statements, and the comments above and below them that upstream's function lacks."""
+        last = 0
         for statement in statements:
             above, first = self.new.comment_line(statement), self.new.first_line(statement)
-            own = [n for n in range(above, first) if self.new.lines[n - 1].strip() not in self._comments]
-            if own:
-                yield _Part("\n".join(self.new.lines[n - 1].strip() for n in own), own[0], own[-1])
-                above = own[-1] + 1
-            yield _Part(self._key(statement), above, self.new.last_line(statement), statement)
+            own = list(self._own_comments(last + 1 if last else above, first))
+            yield from own
+            last = self.new.last_line(statement)
+            yield _Part(self._key(statement), max([above, *(part.last + 1 for part in own)]), last, statement)
+        indent, end = self.new.indent(statements[0].lineno), last + 1
+        while end <= len(self.new.lines) and self.new.lines[end - 1].startswith((f"{indent}#", f"{indent} ")):
+            end += 1
+        yield from self._own_comments(last + 1, end)
+
+    def _own_comments(self, first: int, end: int) -> Iterator[_Part]:
+        """Comments of some lines that upstream's function lacks, where they stand together."""
+        lines = [(number, self.new.lines[number - 1].strip()) for number in range(first, end)]
+        own = [(number, line) for number, line in lines if line.startswith("#") and line not in self._comments]
+        while own:
+            numbers, texts = zip(*[entry for n, entry in enumerate(own) if entry[0] == own[0][0] + n])
+            yield _Part("\n".join(texts), numbers[0], numbers[-1])
+            own = own[len(numbers) :]
 
     def _key(self, statement: ast.stmt) -> str:
         """A statement's form; another one where it has comments in it that upstream's function lacks."""
@@ -181,7 +159,7 @@ class _Differ:
             yield PlacedCode(self._place(ours), self._lines(parts))
         else:
             yield self._insert(block, i, self._lines(parts), is_body)
-            yield DeletedCode(self._place(ours))
+            yield deleted_code(self._place(ours))
 
     def _replace_one(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[EditText]:
         if form(ours, ignore=PROSE) == self._key(theirs):
@@ -223,7 +201,7 @@ class _Differ:
 
     # --- expressions -------------------------------------------------------------------------------
 
-    def _replaced_code(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[ReplacedCode]:
+    def _replaced_code(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[QuotedEdit]:
         """A changed statement by the expressions that differ; a NoEdits where their text does not tell their place."""
         if self._key(theirs) != form(theirs, ignore=PROSE):
             raise NoEdits("it has a comment")
@@ -231,7 +209,7 @@ class _Differ:
             old, new = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
             if "\n" in old or "\n" in new or not self._is_only_expression(old, one):
                 raise NoEdits("the place of an expression cannot be told")
-            yield ReplacedCode(old, new)
+            yield replaced_code(old, new)
 
     def _argument_texts(self, ours: ast.expr, theirs: ast.expr) -> tuple[str, str] | None:
         """A call with more keyword arguments, with ``...`` for those that stay."""

@@ -53,7 +53,8 @@ def _print_slimmed(console: Console, results: Sequence[Slimmed], is_dry: bool, v
         for path in () if is_dry else result.written:
             console.print(Text.assemble(("wrote    ", "green"), display_path(path)), soft_wrap=True)
         for patch in result.patches:
-            line = f"{patch.location}: {patch.target}: {patch.before} lines become {patch.after}"
+            more = f" and {quantity(len(patch.targets) - 1, 'target')} more" if len(patch.targets) > 1 else ""
+            line = f"{patch.location}: {patch.targets[0]}{more}: {patch.before} lines become {patch.after}"
             console.print(Text(line, "bold" if is_dry else "dim"), soft_wrap=True)
         for reason in result.left if verbose else ():
             console.print(Text(f"{display_path(result.path)}: {reason}", "dim"), soft_wrap=True)
@@ -74,7 +75,12 @@ def _slimmed_data(results: Sequence[Slimmed], code: int) -> dict[str, Any]:
             {
                 "path": display_path(result.path),
                 "patches": [
-                    {"target": patch.target, "line": patch.location.line, "before": patch.before, "after": patch.after}
+                    {
+                        "targets": list(patch.targets),
+                        "line": patch.location.line,
+                        "before": patch.before,
+                        "after": patch.after,
+                    }
                     for patch in result.patches
                 ],
                 "left": list(result.left),

@@ -7,18 +7,21 @@
 #  DeepSeek-V3 for NPU training
 #
 #  Patches applied:
-#    - method_override: DeepseekV3RMSNorm.forward
+#    - method_edit: DeepseekV3RMSNorm.forward
 #        RMSNorm by torch_npu
 #    - method_override: DeepseekV3MLP.forward
 #        SwiGLU by torch_npu
-#    - method_override: DeepseekV3Experts.forward
+#    - method_edit: DeepseekV3Experts.forward
 #        Op slot for the experts
-#    - method_override: DeepseekV3Attention.forward
+#    - method_edit: DeepseekV3Attention.forward
 #        Sequence parallel attention
-#    - method_override: DeepseekV3Model.forward
+#    - method_edit: DeepseekV3Model.forward
 #        Positions and masks of whole sequences
-#    - method_override: DeepseekV3ForCausalLM.forward
+#    - code_replacement: DeepseekV3Model.forward
+#    - method_edit: DeepseekV3Model.forward
+#    - code_deletion: DeepseekV3ForCausalLM.forward
 #        Op slot for the loss
+#    - method_edit: DeepseekV3ForCausalLM.forward
 #    - method_override: DeepseekV3ForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
 #    - method_override: DeepseekV3ForSequenceClassification.forward (added)
@@ -28,7 +31,7 @@
 #    - @use_experts_implementation of DeepseekV3Experts
 #    - @use_kernel_forward_from_hub('RMSNorm') of DeepseekV3RMSNorm
 #
-#  Fingerprint: format=1 upstream=fac755282f38 config=64e169d5f6b8 output=441aebd60c40
+#  Fingerprint: format=1 upstream=fac755282f38 config=f78fd8b0222e output=beade17f0a76
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/deepseek_v3/modular_deepseek_v3.py.
@@ -105,10 +108,8 @@ class DeepseekV3RMSNorm(nn.Module):
     # 1. torch_npu's fused operator on an NPU
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if hidden_states.device.type == "npu":
             return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[0]
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -264,12 +265,10 @@ class DeepseekV3Experts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -569,9 +568,7 @@ class DeepseekV3Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -715,10 +712,8 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -726,9 +721,7 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
 
         causal_mask = create_causal_mask(  # diff with mixtral: no sliding
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -738,9 +731,7 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -803,6 +794,23 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, DeepseekV3ForCausalLM
+
+        >>> model = DeepseekV3ForCausalLM.from_pretrained("meta-deepseek_v3/DeepseekV3-2-7b-hf")
+        >>> tokenizer = AutoTokenizer.from_pretrained("meta-deepseek_v3/DeepseekV3-2-7b-hf")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
         outputs: MoeModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -814,9 +822,10 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -829,13 +838,11 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -843,7 +850,6 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return MoeCausalLMOutputWithPast(
             loss=loss,

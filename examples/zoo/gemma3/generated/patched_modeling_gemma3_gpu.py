@@ -9,40 +9,48 @@
 #  Patches applied:
 #    - method_override: Gemma3MLP.forward
 #        Op slot for GEGLU
-#    - method_override: Gemma3RMSNorm.forward
+#    - method_edit: Gemma3RMSNorm.forward
 #        Op slot for RMSNorm
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: Gemma3Attention.forward
+#    - method_edit: Gemma3Attention.forward
 #        Sequence parallel attention
-#    - method_override: Gemma3TextModel.forward
+#    - method_edit: Gemma3TextModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: Gemma3ForCausalLM.forward
+#    - method_edit: Gemma3TextModel.forward
+#    - method_edit: Gemma3TextModel.forward
+#    - code_deletion: Gemma3ForCausalLM.forward
 #        Op slot for the loss
+#    - method_edit: Gemma3ForCausalLM.forward
 #    - method_override: Gemma3Model.__init__
 #        The patched text model instead of upstream's
 #    - method_override: Gemma3Model.dummy_forward (added)
 #        The tower on a batch without pictures
-#    - method_override: Gemma3Model.forward
+#    - method_edit: Gemma3Model.forward
 #        The vision tower runs on every rank
+#    - method_edit: Gemma3Model.forward
+#    - method_edit: Gemma3Model.forward
+#    - method_edit: Gemma3Model.forward
 #    - method_override: Gemma3Model.get_placeholder_mask
 #        Where a slice has placeholders, before their features are known
-#    - method_override: Gemma3ForConditionalGeneration.forward
+#    - code_deletion: Gemma3ForConditionalGeneration.forward
 #        Op slot for the loss
+#    - method_edit: Gemma3ForConditionalGeneration.forward
 #    - method_override: Gemma3TextForSequenceClassification.forward (added)
 #        Op slot for the loss of sequence classification
 #    - method_override: Gemma3ForSequenceClassification.classify_sequences (added)
 #        The patched forward of Gemma3TextForSequenceClassification, for forward to call
-#    - method_override: Gemma3ForSequenceClassification.forward
+#    - code_replacement: Gemma3ForSequenceClassification.forward
 #        Op slot for the loss of sequence classification
 #
 #  Helpers added:
 #    - needs_dummy_forward
 #
 #  Decorators dropped:
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Gemma3Attention
 #
-#  Fingerprint: format=1 upstream=068e5bc6886b config=f77a90416fdb output=83dac76ed558
+#  Fingerprint: format=1 upstream=068e5bc6886b config=b95c63b419d2 output=356451e6a396
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gemma3/modular_gemma3.py.
@@ -241,10 +249,8 @@ class Gemma3RMSNorm(nn.Module):
     # 1. fused kernel where one is bound - of 1 + weight, all in float32
     # ================================================================
     def forward(self, x):
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(x, self.weight, self.eps)
-        # --- Patch.1 ---
         output = self._norm(x.float())
         # Llama does x.to(float16) * w whilst Gemma3 is (x * w).to(float16)
         # See https://github.com/huggingface/transformers/pull/29402
@@ -350,10 +356,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -476,9 +480,7 @@ class Gemma3Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -649,10 +651,8 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
 
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -663,9 +663,7 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                # --- Patch.1 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -687,9 +685,7 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
         position_embeddings = {}
         for layer_type in set(self.config.layer_types):
             position_embeddings[layer_type] = self.rotary_emb(hidden_states, position_ids, layer_type)
-            # --- Patch.1 ---
             position_embeddings[layer_type] = slice_position_embeddings(position_embeddings[layer_type])
-            # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
             hidden_states = decoder_layer(
@@ -750,6 +746,23 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> CausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, Gemma3ForCausalLM
+
+        >>> model = Gemma3ForCausalLM.from_pretrained("google/gemma-2-9b")
+        >>> tokenizer = AutoTokenizer.from_pretrained("google/gemma-2-9b")
+
+        >>> prompt = "What is your favorite condiment?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "What is your favorite condiment?"
+        ```"""
         # decoder outputs consists of (dec_features, layer_state, dec_hidden, dec_attn)
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
@@ -762,9 +775,9 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -778,7 +791,6 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
                 softcap=self.config.final_logit_softcapping,
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if self.config.final_logit_softcapping is not None:
@@ -788,7 +800,6 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
 
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -796,7 +807,6 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,
@@ -1015,6 +1025,30 @@ class Gemma3Model(Gemma3PreTrainedModel):
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | Gemma3ModelOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from PIL import Image
+        >>> from huggingface_hub.utils import httpx
+        >>> from io import BytesIO
+        >>> from transformers import AutoProcessor, Gemma3ForConditionalGeneration
+
+        >>> model = Gemma3ForConditionalGeneration.from_pretrained("google/gemma32-3b-mix-224")
+        >>> processor = AutoProcessor.from_pretrained("google/gemma32-3b-mix-224")
+
+        >>> prompt = "Where is the cat standing?"
+        >>> url = "https://huggingface.co/datasets/huggingface/documentation-images/resolve/main/pipeline-cat-chonk.jpeg"
+        >>> with httpx.stream("GET", url) as response:
+        ...     image = Image.open(BytesIO(response.read()))
+
+        >>> inputs = processor(images=image, text=prompt,  return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(**inputs,)
+        >>> processor.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Where is the cat standing?\nsnow"
+        ```"""
         if (input_ids is None) ^ (inputs_embeds is not None):
             raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
 
@@ -1031,10 +1065,8 @@ class Gemma3Model(Gemma3PreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(llm_input_ids)
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         # Merge text and images
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
@@ -1042,30 +1074,22 @@ class Gemma3Model(Gemma3PreTrainedModel):
 
         if mm_encoder_outputs.get("image") is not None:
             image_features = mm_encoder_outputs["image"].pooler_output.to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             is_placeholder = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             own_features = select_features(image_features.flatten(0, 1), is_placeholder)[None]
             special_image_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=own_features
             )
             inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, own_features)
-            # --- Patch.2 ---
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
         check_whole_sequence("token_type_ids", token_type_ids, inputs_embeds)
-        # --- Patch.2 ---
         # It may already have been prepared by e.g. `generate`
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config.get_text_config(),
-                # --- Patch.2 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.2 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -1160,6 +1184,51 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | Gemma3CausalLMOutputWithPast:
+        r"""
+        labels (`torch.LongTensor` of shape `(batch_size, sequence_length)`, *optional*):
+            Labels for computing the masked language modeling loss. Indices should either be in `[0, ...,
+            config.text_config.vocab_size]` or -100 (see `input_ids` docstring). Tokens with indices set to `-100` are ignored
+            (masked), the loss is only computed for the tokens with labels in `[0, ..., config.text_config.vocab_size]`.
+
+        Example:
+
+        ```python
+        >>> from PIL import Image
+        >>> from huggingface_hub.utils import httpx
+        >>> from io import BytesIO
+        >>> from transformers import AutoProcessor, Gemma3ForConditionalGeneration
+
+        >>> model = Gemma3ForConditionalGeneration.from_pretrained("google/gemma-3-4b-it")
+        >>> processor = AutoProcessor.from_pretrained("google/gemma-3-4b-it")
+
+        >>> messages = [
+        ...     {
+        ...         "role": "system",
+        ...         "content": [
+        ...             {"type": "text", "text": "You are a helpful assistant."}
+        ...         ]
+        ...     },
+        ...     {
+        ...         "role": "user", "content": [
+        ...             {"type": "image", "url": "https://huggingface.co/datasets/huggingface/documentation-images/resolve/main/pipeline-cat-chonk.jpeg"},
+        ...             {"type": "text", "text": "Where is the cat standing?"},
+        ...         ]
+        ...     },
+        ... ]
+
+        >>> inputs = processor.apply_chat_template(
+        ...     messages,
+        ...     tokenize=True,
+        ...     return_dict=True,
+        ...     return_tensors="pt",
+        ...     add_generation_prompt=True
+        ... )
+        >>> # Generate
+        >>> generate_ids = model.generate(**inputs)
+        >>> processor.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "user\nYou are a helpful assistant.\n\n\n\n\n\nWhere is the cat standing?\nmodel\nBased on the image, the cat is standing in a snowy area, likely outdoors. It appears to"
+        ```
+        """
         outputs = self.model(
             input_ids=input_ids,
             pixel_values=pixel_values,
@@ -1176,9 +1245,9 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs[0]
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -1191,14 +1260,12 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -1206,7 +1273,6 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return Gemma3CausalLMOutputWithPast(
             loss=loss,
@@ -1369,9 +1435,7 @@ class Gemma3ForSequenceClassification(GenericForSequenceClassification, Gemma3Pr
         labels: torch.LongTensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> SequenceClassifierOutputWithPast:
-        # --- Patch.1 ---
         return self.classify_sequences(
-            # --- Patch.1 ---
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,

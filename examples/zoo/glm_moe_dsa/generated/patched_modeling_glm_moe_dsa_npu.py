@@ -7,20 +7,25 @@
 #  GLM-MoE-DSA for NPU training
 #
 #  Patches applied:
-#    - method_override: GlmMoeDsaRMSNorm.forward
+#    - method_edit: GlmMoeDsaRMSNorm.forward
 #        RMSNorm by torch_npu
-#    - method_override: GlmMoeDsaIndexer.forward
+#    - method_edit: GlmMoeDsaIndexer.forward
 #        Slices choose among whole sequences
-#    - method_override: GlmMoeDsaAttention.forward
+#    - code_replacement: GlmMoeDsaIndexer.forward
+#    - code_replacement: GlmMoeDsaAttention.forward
 #        Sequence parallel attention
+#    - method_edit: GlmMoeDsaAttention.forward
 #    - method_override: GlmMoeDsaMLP.forward
 #        SwiGLU by torch_npu
-#    - method_override: GlmMoeDsaExperts.forward
+#    - method_edit: GlmMoeDsaExperts.forward
 #        Op slot for the experts
-#    - method_override: GlmMoeDsaModel.forward
+#    - method_edit: GlmMoeDsaModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: GlmMoeDsaForCausalLM.forward
+#    - method_edit: GlmMoeDsaModel.forward
+#    - method_edit: GlmMoeDsaModel.forward
+#    - code_deletion: GlmMoeDsaForCausalLM.forward
 #        Op slot for the loss
+#    - method_edit: GlmMoeDsaForCausalLM.forward
 #    - method_override: GlmMoeDsaForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
 #
@@ -28,7 +33,7 @@
 #    - @use_experts_implementation of GlmMoeDsaExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of GlmMoeDsaRMSNorm
 #
-#  Fingerprint: format=1 upstream=226f5a24b6aa config=57ee79fa7083 output=b8d45a837df1
+#  Fingerprint: format=1 upstream=226f5a24b6aa config=d41f28e16ebc output=64bc91d9674e
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/glm_moe_dsa/modular_glm_moe_dsa.py.
@@ -111,10 +116,8 @@ class GlmMoeDsaRMSNorm(nn.Module):
     # 1. torch_npu's fused operator on an NPU
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if hidden_states.device.type == "npu":
             return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[0]
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -291,10 +294,8 @@ class GlmMoeDsaIndexer(nn.Module):
         q_rot, k_rot = apply_rotary_pos_emb_interleave(q_rot, k_rot, cos, sin, unsqueeze_dim=2)
         q = torch.cat([q_rot, q_pass], dim=-1)  # [B, S, H, D]
         k = torch.cat([k_rot, k_pass], dim=-1).squeeze(2)  # [B, S, D]
-        # --- Patch.1 ---
         k = gather_outputs(k, 1)
         attention_mask = slice_input_tensor(attention_mask, 1, padding=False)
-        # --- Patch.1 ---
 
         if past_key_values is not None:
             k = past_key_values.update_indexer(k, self.layer_idx)
@@ -313,9 +314,7 @@ class GlmMoeDsaIndexer(nn.Module):
             index_scores = index_scores + attention_mask
 
         topk = min(self.index_topk, index_scores.shape[-1])
-        # --- Patch.1 ---
-        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)  # [B, S, topk]
-        # --- Patch.1 ---
+        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)
 
 
 def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
@@ -504,9 +503,7 @@ class GlmMoeDsaAttention(nn.Module):
         sparse_indices = None
         if self.config._attn_implementation in ("eager", "sdpa"):
             index_mask = (
-                # --- Patch.2 ---
                 topk_indices.new_ones((*topk_indices.shape[:2], attention_mask.shape[-1]), dtype=torch.bool)
-                # --- Patch.2 ---
                 .scatter(-1, topk_indices.long(), False)
                 .unsqueeze(1)
             )
@@ -521,9 +518,7 @@ class GlmMoeDsaAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
         attn_output, attn_weights = attention_interface(
             self,
             query_states,
@@ -639,12 +634,10 @@ class GlmMoeDsaExperts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -814,10 +807,8 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
 
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -827,9 +818,7 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config,
-                # --- Patch.1 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -839,9 +828,7 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         topk_indices = None  # MAIN DIFF with DSV3.2
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
@@ -905,6 +892,23 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, GlmMoeDsaForCausalLM
+
+        >>> model = GlmMoeDsaForCausalLM.from_pretrained("meta-glm_moe_dsa/GlmMoeDsa-2-7b-hf")
+        >>> tokenizer = AutoTokenizer.from_pretrained("meta-glm_moe_dsa/GlmMoeDsa-2-7b-hf")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
         outputs: MoeModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -916,9 +920,10 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -931,13 +936,11 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -945,7 +948,6 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return MoeCausalLMOutputWithPast(
             loss=loss,

@@ -9,16 +9,20 @@
 #  Patches applied:
 #    - method_override: GptOssRMSNorm.forward
 #        Op slot for RMSNorm
-#    - method_override: GptOssExperts.forward
+#    - method_edit: GptOssExperts.forward
 #        Op slot for the experts
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: GptOssAttention.forward
+#    - method_edit: GptOssAttention.forward
 #        Sequence parallel attention
-#    - method_override: GptOssModel.forward
+#    - method_edit: GptOssModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: GptOssForCausalLM.forward
+#    - method_edit: GptOssModel.forward
+#    - method_edit: GptOssModel.forward
+#    - code_deletion: GptOssForCausalLM.forward
 #        Op slots for the losses
+#    - method_edit: GptOssForCausalLM.forward
+#    - method_edit: GptOssForCausalLM.forward
 #    - method_override: GptOssForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
 #    - method_override: GptOssForSequenceClassification.forward (added)
@@ -28,9 +32,10 @@
 #    - @use_experts_implementation(is_concatenated=False, is_transposed=True, has_bias=True) of GptOssExperts
 #    - @use_kernel_forward_from_hub('MegaBlocksMoeMLP') of GptOssMLP
 #    - @use_kernel_forward_from_hub('RMSNorm') of GptOssRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of GptOssAttention
 #
-#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=c0f4cb777ebe output=44cdcee806b5
+#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=3247cd59cb15 output=e0c7098fb065
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gpt_oss/modular_gpt_oss.py.
@@ -160,7 +165,6 @@ class GptOssExperts(nn.Module):
     # 1. all experts in one grouped matrix multiply where a kernel is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor, router_indices=None, routing_weights=None) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states,
@@ -173,7 +177,6 @@ class GptOssExperts(nn.Module):
                 self.alpha,
                 self.limit,
             )
-        # --- Patch.1 ---
         next_states = torch.zeros_like(hidden_states, dtype=hidden_states.dtype, device=hidden_states.device)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(
@@ -305,16 +308,10 @@ def _apply_rotary_emb(
 # [PATCHED FUNCTION] apply_rotary_pos_emb
 # Reason: Op slot for the rotary embedding
 # ======================================================================
-# ================================================================
-# Patch: apply_rotary_pos_emb
-# 1. fused kernel where one is bound - cos and sin are half a head here, and the slot takes them whole
-# ================================================================
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1)
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = _apply_rotary_emb(q, cos, sin)
@@ -415,9 +412,7 @@ class GptOssAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -568,10 +563,8 @@ class GptOssModel(GptOssPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -581,9 +574,7 @@ class GptOssModel(GptOssPreTrainedModel):
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config,
-                # --- Patch.1 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
             }
@@ -594,9 +585,7 @@ class GptOssModel(GptOssPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -734,6 +723,24 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, GptOssForCausalLM
+
+        >>> model = GptOssForCausalLM.from_pretrained("mistralai/GptOss-8x7B-v0.1")
+        >>> tokenizer = AutoTokenizer.from_pretrained("mistralai/GptOss-8x7B-v0.1")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
+
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.output_router_logits
         )
@@ -751,9 +758,9 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -766,12 +773,10 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
-        # --- Patch.3 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -779,24 +784,17 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-            # --- Patch.3 ---
             balance = sequence_parallel_load_balancing(balance)
-            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                # --- Patch.3 ---
                 kwargs.get("token_mask", attention_mask),
-                # --- Patch.3 ---
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.router_aux_loss_coef * aux_loss.to(loss.device)  # make sure to reside in the same device
 

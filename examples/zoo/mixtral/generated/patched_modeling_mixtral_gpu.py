@@ -7,18 +7,22 @@
 #  Mixtral with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: MixtralExperts.forward
+#    - method_edit: MixtralExperts.forward
 #        Op slot for the experts
-#    - method_override: MixtralRMSNorm.forward
+#    - method_edit: MixtralRMSNorm.forward
 #        Op slot for RMSNorm
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: MixtralAttention.forward
+#    - method_edit: MixtralAttention.forward
 #        Sequence parallel attention
-#    - method_override: MixtralModel.forward
+#    - method_edit: MixtralModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: MixtralForCausalLM.forward
+#    - code_replacement: MixtralModel.forward
+#    - method_edit: MixtralModel.forward
+#    - code_deletion: MixtralForCausalLM.forward
 #        Op slots for the losses
+#    - method_edit: MixtralForCausalLM.forward
+#    - method_edit: MixtralForCausalLM.forward
 #    - method_override: MixtralForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
 #    - method_override: MixtralForSequenceClassification.forward (added)
@@ -27,9 +31,10 @@
 #  Decorators dropped:
 #    - @use_experts_implementation of MixtralExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of MixtralRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of MixtralAttention
 #
-#  Fingerprint: format=1 upstream=8632c185d149 config=323a55156942 output=9439d4c2df97
+#  Fingerprint: format=1 upstream=8632c185d149 config=b3d3e9f5ba21 output=075adb261b56
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/mixtral/modular_mixtral.py.
@@ -130,12 +135,10 @@ class MixtralExperts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -213,10 +216,8 @@ class MixtralRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -307,10 +308,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -405,9 +404,7 @@ class MixtralAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -542,10 +539,8 @@ class MixtralModel(MixtralPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -554,9 +549,7 @@ class MixtralModel(MixtralPreTrainedModel):
         mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         causal_mask = mask_function(
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -564,9 +557,7 @@ class MixtralModel(MixtralPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -706,6 +697,24 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, MixtralForCausalLM
+
+        >>> model = MixtralForCausalLM.from_pretrained("mistralai/Mixtral-8x7B-v0.1")
+        >>> tokenizer = AutoTokenizer.from_pretrained("mistralai/Mixtral-8x7B-v0.1")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
+
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.output_router_logits
         )
@@ -723,9 +732,9 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -738,12 +747,10 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
-        # --- Patch.3 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -751,24 +758,17 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-            # --- Patch.3 ---
             balance = sequence_parallel_load_balancing(balance)
-            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                # --- Patch.3 ---
                 kwargs.get("token_mask", attention_mask),
-                # --- Patch.3 ---
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.router_aux_loss_coef * aux_loss.to(loss.device)  # make sure to reside in the same device
 

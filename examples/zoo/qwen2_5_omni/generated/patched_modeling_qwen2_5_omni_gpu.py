@@ -11,28 +11,38 @@
 #        No vocoder to initialize
 #    - method_override: Qwen2_5OmniAudioEncoder.dummy_forward (added)
 #        The tower on a batch without sounds
-#    - method_override: Qwen2_5OmniVisionAttention.forward
+#    - method_edit: Qwen2_5OmniVisionAttention.forward
 #        Sequence parallel attention in the vision tower
-#    - method_override: Qwen2_5OmniRMSNorm.forward
+#    - method_edit: Qwen2_5OmniVisionAttention.forward
+#    - method_edit: Qwen2_5OmniRMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_override: Qwen2_5OmniMLP.forward
 #        Op slot for SwiGLU in the vision tower
 #    - method_override: Qwen2_5OmniVisionEncoder.dummy_forward (added)
 #        The tower on a batch without pictures
-#    - method_override: Qwen2_5OmniVisionEncoder.forward
+#    - code_deletion: Qwen2_5OmniVisionEncoder.forward
 #        The vision tower on slices of the patches
-#    - function_replacement: apply_rotary_pos_emb
+#    - method_edit: Qwen2_5OmniVisionEncoder.forward
+#    - method_edit: Qwen2_5OmniVisionEncoder.forward
+#    - method_edit: Qwen2_5OmniVisionEncoder.forward
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: Qwen2_5OmniAttention.forward
+#    - method_edit: Qwen2_5OmniAttention.forward
 #        Sequence parallel attention
 #    - method_override: Qwen2MLP.forward
 #        Op slot for SwiGLU in text
-#    - method_override: Qwen2_5OmniThinkerTextModel.forward
+#    - method_edit: Qwen2_5OmniThinkerTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerTextModel.forward
+#    - method_edit: Qwen2_5OmniThinkerTextModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
 #        The towers run on every rank
-#    - method_override: Qwen2_5OmniThinkerForConditionalGeneration.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - code_deletion: Qwen2_5OmniThinkerForConditionalGeneration.forward
 #        Op slot for the loss
+#    - method_edit: Qwen2_5OmniThinkerForConditionalGeneration.forward
 #    - method_override: Qwen2_5OmniThinkerForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures and sounds for collate functions
 #    - method_override: Qwen2_5OmniThinkerForConditionalGeneration.get_position_id_func (added)
@@ -51,6 +61,7 @@
 #
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2_5OmniRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2_5OmniAttention
 #
 #  Excluded:
@@ -90,7 +101,7 @@
 #    - deinterleave_head_dim
 #    - kaiser_sinc_filter1d
 #
-#  Fingerprint: format=1 upstream=53fbeddf4988 config=fd39f92811ff output=1d797ee5972e
+#  Fingerprint: format=1 upstream=53fbeddf4988 config=24006ad80d0f output=23739314f3b5
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_omni/modular_qwen2_5_omni.py.
@@ -1276,11 +1287,9 @@ class Qwen2_5OmniVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
-        # --- Patch.1 ---
         query_states = gather_seq_scatter_heads(query_states, 2, 1)
         key_states = gather_seq_scatter_heads(key_states, 2, 1)
         value_states = gather_seq_scatter_heads(value_states, 2, 1)
-        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -1326,10 +1335,8 @@ class Qwen2_5OmniVisionAttention(nn.Module):
                 for q, k, v in zip(*splits)
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
-
-        # --- Patch.1 ---
         attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
-        # --- Patch.1 ---
+
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -1354,10 +1361,8 @@ class Qwen2_5OmniRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -1560,8 +1565,6 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
         position_embeddings = tuple(
             self.permute_input_for_window_attn(freq, window_index, seq_len=seq_len) for freq in position_embeddings
         )
-
-        # --- Patch.1 ---
         padding = sp_padding(seq_len, self.spatial_merge_unit)
         cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
         cu_window_seqlens = pad_cu_seqlens(cu_window_seqlens, padding)
@@ -1571,8 +1574,8 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
         position_embeddings = tuple(
             sp_pad_and_slice(freq, 0, pad_scale=self.spatial_merge_unit) for freq in position_embeddings
         )
-        # --- Patch.1 ---
 
+        # Modification here
         for layer_num, blk in enumerate(self.blocks):
             if layer_num in self.fullatt_block_indexes:
                 cu_seqlens_now = cu_seqlens
@@ -1588,12 +1591,10 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
                 position_embeddings=position_embeddings,
                 **kwargs,
             )
-
         reverse_indices = torch.argsort(window_index)
+
         merged_hidden_states = self.merger(hidden_states)
-        # --- Patch.1 ---
         merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, seq_len // self.spatial_merge_unit)
-        # --- Patch.1 ---
         merged_hidden_states = merged_hidden_states[reverse_indices, :]
 
         return BaseModelOutputWithPooling(
@@ -1706,10 +1707,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -1788,9 +1787,7 @@ class Qwen2_5OmniAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -1966,10 +1963,8 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         # the hard coded `3` is for temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -2000,9 +1995,7 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                # --- Patch.1 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": text_position_ids,
@@ -2017,9 +2010,7 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -2274,10 +2265,9 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
             # 1. Extract the input embeddings
             inputs_embeds = self.get_input_embeddings()(input_ids)
 
-        # --- Patch.1 ---
+        # 2. Merge text , audios , image and video
         hears_dummy = needs_dummy_forward(self)
         sees_dummy = hears_dummy and mm_encoder_outputs is None
-        # --- Patch.1 ---
         # 2. Merge text , audios , image and video
         if input_features is not None:
             audio_features = self.get_audio_features(
@@ -2285,16 +2275,12 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
             ).last_hidden_state
             audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
             _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-            # --- Patch.2 ---
             audio_features = select_features(audio_features, audio_mask[..., 0])
-            # --- Patch.2 ---
             inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
-        # --- Patch.1 ---
         elif hears_dummy:
             inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-        # --- Patch.1 ---
 
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
@@ -2310,43 +2296,33 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
         if mm_encoder_outputs.get("image") is not None:
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
             image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             image_embeds = select_features(image_embeds, image_mask[..., 0])
-            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif sees_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
             video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             video_embeds = select_features(video_embeds, video_mask[..., 0])
-            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif sees_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if feature_attention_mask is not None:
             audio_feature_lengths = torch.sum(feature_attention_mask, dim=1)
         else:
             audio_feature_lengths = None
-
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
+
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2484,7 +2460,37 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
             Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
         video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
             Number of seconds per grid for each video, used for temporal feature mapping.
-        """
+
+        Example:
+
+        ```python
+        >>> from transformers import Qwen2_5OmniProcessor, Qwen2_5OmniThinkerForConditionalGeneration
+
+        >>> thinker = Qwen2_5OmniThinkerForConditionalGeneration.from_pretrained("Qwen/Qwen2.5-Omni-7B")
+        >>> processor = Qwen2_5OmniProcessor.from_pretrained("Qwen/Qwen2.5-Omni-7B")
+
+        >>> conversations = [
+        >>>         {'role': 'system', 'content': 'You are a helpful voice chat bot, and please respond to me in a casual conversation manner using random voice.'},
+        >>>         {"role": "user", "content": [
+        >>>             {"type": "image", "image": "https://www.ilankelman.org/stopsigns/australia.jpg"},
+        >>>             {"type": "audio", "audio": "https://huggingface.co/datasets/hf-internal-testing/transformers-synthetic-assets/resolve/main/audio/glass_breaking.mp3"},
+        >>>         ]},
+        >>> ]
+
+        >>> inputs = processor.apply_chat_template(
+            conversations,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+
+        >>> # Generate
+        >>> generation = thinker.generate(**inputs, max_new_tokens=2048)
+        >>> generate_ids = generation[:, inputs.input_ids.size(1):]
+
+        >>> response = processor.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        ```"""
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
             input_features=input_features,
@@ -2509,7 +2515,6 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
 
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2521,13 +2526,11 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
                 )
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -2535,7 +2538,6 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -7,28 +7,38 @@
 #  Qwen2.5-VL with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: Qwen2_5_VLRMSNorm.forward
+#    - method_edit: Qwen2_5_VLRMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_override: Qwen2_5_VLMLP.forward
 #        Op slot for SwiGLU in the vision tower
-#    - method_override: Qwen2_5_VLVisionAttention.forward
+#    - method_edit: Qwen2_5_VLVisionAttention.forward
 #        Sequence parallel attention in the vision tower
+#    - method_edit: Qwen2_5_VLVisionAttention.forward
 #    - method_override: Qwen2_5_VisionTransformerPretrainedModel.dummy_forward (added)
 #        The tower on a batch that has no picture
-#    - method_override: Qwen2_5_VisionTransformerPretrainedModel.forward
+#    - code_deletion: Qwen2_5_VisionTransformerPretrainedModel.forward
 #        The vision tower on slices of the patches
+#    - method_edit: Qwen2_5_VisionTransformerPretrainedModel.forward
+#    - method_edit: Qwen2_5_VisionTransformerPretrainedModel.forward
+#    - method_edit: Qwen2_5_VisionTransformerPretrainedModel.forward
 #    - method_override: Qwen2MLP.forward
 #        Op slot for SwiGLU
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: Qwen2_5_VLAttention.forward
+#    - method_edit: Qwen2_5_VLAttention.forward
 #        Sequence parallel attention
-#    - method_override: Qwen2_5_VLTextModel.forward
+#    - method_edit: Qwen2_5_VLTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: Qwen2_5_VLModel.forward
+#    - method_edit: Qwen2_5_VLTextModel.forward
+#    - method_edit: Qwen2_5_VLTextModel.forward
+#    - method_edit: Qwen2_5_VLModel.forward
 #        The vision tower runs on every rank
-#    - method_override: Qwen2_5_VLForConditionalGeneration.forward
+#    - method_edit: Qwen2_5_VLModel.forward
+#    - method_edit: Qwen2_5_VLModel.forward
+#    - method_edit: Qwen2_5_VLModel.forward
+#    - code_deletion: Qwen2_5_VLForConditionalGeneration.forward
 #        Op slot for the loss
+#    - method_edit: Qwen2_5_VLForConditionalGeneration.forward
 #    - method_override: Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures for collate functions
 #    - method_override: Qwen2_5_VLForConditionalGeneration.get_position_id_func (added)
@@ -42,9 +52,10 @@
 #
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2_5_VLRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2_5_VLAttention
 #
-#  Fingerprint: format=1 upstream=ce977667ae55 config=bc3cff7007ae output=1c55126195f8
+#  Fingerprint: format=1 upstream=ce977667ae55 config=e5ec2fcc5217 output=0951558add54
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_vl/modular_qwen2_5_vl.py.
@@ -208,10 +219,8 @@ class Qwen2_5_VLRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -453,11 +462,9 @@ class Qwen2_5_VLVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
-        # --- Patch.1 ---
         query_states = gather_seq_scatter_heads(query_states, 2, 1)
         key_states = gather_seq_scatter_heads(key_states, 2, 1)
         value_states = gather_seq_scatter_heads(value_states, 2, 1)
-        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -503,10 +510,8 @@ class Qwen2_5_VLVisionAttention(nn.Module):
                 for q, k, v in zip(*splits)
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
-
-        # --- Patch.1 ---
         attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
-        # --- Patch.1 ---
+
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -648,8 +653,6 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
         position_embeddings = tuple(
             self.permute_input_for_window_attn(freq, window_index, seq_len=seq_len) for freq in position_embeddings
         )
-
-        # --- Patch.1 ---
         padding = sp_padding(seq_len, self.spatial_merge_unit)
         cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
         cu_window_seqlens = pad_cu_seqlens(cu_window_seqlens, padding)
@@ -659,7 +662,6 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
         position_embeddings = tuple(
             sp_pad_and_slice(freq, 0, pad_scale=self.spatial_merge_unit) for freq in position_embeddings
         )
-        # --- Patch.1 ---
 
         for layer_num, blk in enumerate(self.blocks):
             if layer_num in self.fullatt_block_indexes:
@@ -676,12 +678,10 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
                 position_embeddings=position_embeddings,
                 **kwargs,
             )
-
         reverse_indices = torch.argsort(window_index)
+
         merged_hidden_states = self.merger(hidden_states)
-        # --- Patch.1 ---
         merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, seq_len // self.spatial_merge_unit)
-        # --- Patch.1 ---
         merged_hidden_states = merged_hidden_states[reverse_indices, :]
 
         return BaseModelOutputWithPooling(
@@ -825,10 +825,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -912,9 +910,7 @@ class Qwen2_5_VLAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -1060,10 +1056,8 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         # the hard coded `3` is for temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1094,9 +1088,7 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                # --- Patch.1 ---
                 "inputs_embeds": whole_sequence_like(inputs_embeds),
-                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": text_position_ids,
@@ -1111,9 +1103,7 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -1480,10 +1470,8 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"] = self.get_image_features(
@@ -1499,39 +1487,29 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             image_embeds = select_features(image_embeds, image_mask[..., 0])
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             video_embeds = select_features(video_embeds, video_mask[..., 0])
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1654,7 +1632,44 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
         r"""
         second_per_grid_ts (`torch.Tensor` of shape `(num_videos)`, *optional*):
             The time interval (in seconds) for each grid along the temporal dimension in the 3D position IDs.
+
+        Example:
+
+        ```python
+        >>> from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+
+        >>> model = Qwen2_5_VLForConditionalGeneration.from_pretrained("Qwen/Qwen2.5-VL-7B-Instruct")
+        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen2.5-VL-7B-Instruct")
+
+        >>> messages = [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "image": "https://huggingface.co/datasets/huggingface/documentation-images/resolve/main/pipeline-cat-chonk.jpeg",
+                    },
+                    {"type": "text", "text": "Describe the image."},
+                ],
+            }
+        ]
+
+        >>> inputs = processor.apply_chat_template(
+            messages,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+
+        >>> # Generate
+        >>> generated_ids = model.generate(**inputs, max_new_tokens=1024)
+        >>> generated_ids_trimmed = [out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)]
+        >>> output_text = processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        >>> print(output_text)
+        ```
         """
+
         outputs = self.model(
             input_ids=input_ids,
             pixel_values=pixel_values,
@@ -1676,7 +1691,6 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
 
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -1689,14 +1703,12 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -1704,7 +1716,6 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -9,22 +9,28 @@
 #  Patches applied:
 #    - method_override: Qwen3_5RMSNormGated.forward
 #        Op slot for the RMSNorm before the gate
-#    - method_override: Qwen3_5GatedDeltaNet.forward
+#    - method_edit: Qwen3_5GatedDeltaNet.forward
 #        Packed sequences reach the convolution
+#    - code_replacement: Qwen3_5GatedDeltaNet.forward
 #    - method_override: Qwen3_5MLP.forward
 #        Op slot for SwiGLU
-#    - method_override: Qwen3_5RMSNorm.forward
+#    - method_edit: Qwen3_5RMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_override: Qwen3_5VisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
 #    - method_override: Qwen3_5Model.__init__
 #        The patched sub-models instead of upstream's
-#    - method_override: Qwen3_5Model.forward
+#    - method_edit: Qwen3_5Model.forward
 #        The vision tower runs on every rank
-#    - method_override: Qwen3_5ForCausalLM.forward
+#    - method_edit: Qwen3_5Model.forward
+#    - method_edit: Qwen3_5Model.forward
+#    - method_edit: Qwen3_5Model.forward
+#    - code_deletion: Qwen3_5ForCausalLM.forward
 #        Op slot for the loss
-#    - method_override: Qwen3_5ForConditionalGeneration.forward
+#    - method_edit: Qwen3_5ForCausalLM.forward
+#    - code_deletion: Qwen3_5ForConditionalGeneration.forward
 #        Op slot for the loss
+#    - method_edit: Qwen3_5ForConditionalGeneration.forward
 #    - method_override: Qwen3_5ForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures for collate functions
 #    - method_override: Qwen3_5ForConditionalGeneration.get_position_id_func (added)
@@ -50,7 +56,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5RMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5GatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=1a475c45d900 config=ae43a438203a output=a68ad6db286e
+#  Fingerprint: format=1 upstream=1a475c45d900 config=a86884c1d64b output=0dd2c052ed19
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5/modular_qwen3_5.py.
@@ -760,7 +766,6 @@ class Qwen3_5GatedDeltaNet(nn.Module):
 
         # Set up dimensions for reshapes later
         batch_size, seq_len, _ = hidden_states.shape
-        # --- Patch.1 ---
         cu_seqlens = kwargs.get("cu_seq_lens_q")
         if cu_seqlens is None and kwargs.get("seq_idx") is not None:
             raise ValueError("linear attention keeps packed sequences apart by cu_seq_lens_q: pass it beside seq_idx")
@@ -768,7 +773,6 @@ class Qwen3_5GatedDeltaNet(nn.Module):
             raise ValueError(
                 f"cu_seq_lens_q is for sequences that are packed into one row, and there are {batch_size}"
             )
-        # --- Patch.1 ---
         # Retrieve conv and recurrent states if there is a cache. They may be None if the layer is not initialized.
         if cache_params is not None:
             conv_state = cache_params.get_conv_state(self.layer_idx, state_idx=0)
@@ -805,9 +809,7 @@ class Qwen3_5GatedDeltaNet(nn.Module):
                 self.conv1d.weight.squeeze(1),
                 self.conv1d.bias,
                 activation=self.activation,
-                # --- Patch.1 ---
                 cu_seqlens=cu_seqlens,
-                # --- Patch.1 ---
                 **kwargs,
             )
 
@@ -1083,10 +1085,8 @@ class Qwen3_5RMSNorm(nn.Module):
     # 1. fused kernel where one is bound - the weight is stored less one
     # ================================================================
     def forward(self, x):
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(x, self.weight, self.eps)
-        # --- Patch.1 ---
         output = self._norm(x.float())
         # Llama does x.to(float16) * w whilst Qwen3_5 is (x * w).to(float16)
         # See https://github.com/huggingface/transformers/pull/29402
@@ -1880,10 +1880,8 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"] = self.get_image_features(
@@ -1899,39 +1897,29 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             image_embeds = select_features(image_embeds, image_mask[..., 0])
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             video_embeds = select_features(video_embeds, video_mask[..., 0])
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2018,6 +2006,23 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> CausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, Qwen3_5ForCausalLM
+
+        >>> model = Qwen3_5ForCausalLM.from_pretrained("Qwen/Qwen3_5-8B")
+        >>> tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3_5-8B")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -2029,9 +2034,9 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2044,12 +2049,10 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -2057,7 +2060,6 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,
@@ -2143,6 +2145,44 @@ class Qwen3_5ForConditionalGeneration(Qwen3_5PreTrainedModel, GenerationMixin):
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | CausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoProcessor, Qwen3_5ForConditionalGeneration
+
+        >>> model = Qwen3_5ForConditionalGeneration.from_pretrained("Qwen/Qwen3-VL-8B-Instruct")
+        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen3-VL-8B-Instruct")
+
+        >>> messages = [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "image": "https://huggingface.co/datasets/huggingface/documentation-images/resolve/main/pipeline-cat-chonk.jpeg",
+                    },
+                    {"type": "text", "text": "Describe the image."},
+                ],
+            }
+        ]
+
+        >>> inputs = processor.apply_chat_template(
+            messages,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+
+        >>> # Generate
+        >>> generated_ids = model.generate(**inputs, max_new_tokens=1024)
+        >>> generated_ids_trimmed = [out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)]
+        >>> output_text = processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        >>> print(output_text)
+        ```
+        """
+
         outputs = self.model(
             input_ids=input_ids,
             pixel_values=pixel_values,
@@ -2159,9 +2199,9 @@ class Qwen3_5ForConditionalGeneration(Qwen3_5PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs[0]
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2174,7 +2214,6 @@ class Qwen3_5ForConditionalGeneration(Qwen3_5PreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:

@@ -9,13 +9,14 @@
 #  Patches applied:
 #    - method_override: Qwen3_5MoeRMSNormGated.forward
 #        Op slot for the RMSNorm before the gate
-#    - method_override: Qwen3_5MoeGatedDeltaNet.forward
+#    - method_edit: Qwen3_5MoeGatedDeltaNet.forward
 #        Packed sequences reach the convolution
+#    - code_replacement: Qwen3_5MoeGatedDeltaNet.forward
 #    - method_override: Qwen3_5MoeMLP.forward
 #        Op slot for SwiGLU
-#    - method_override: Qwen3_5MoeExperts.forward
+#    - method_edit: Qwen3_5MoeExperts.forward
 #        Op slot for the experts
-#    - method_override: Qwen3_5MoeRMSNorm.forward
+#    - method_edit: Qwen3_5MoeRMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_override: Qwen3_5MoePreTrainedModel._init_weights
 #        Routers start as upstream's do
@@ -23,14 +24,21 @@
 #        The tower on a batch without pictures
 #    - method_override: Qwen3_5MoeModel.__init__
 #        The patched sub-models instead of upstream's
-#    - method_override: Qwen3_5MoeModel.forward
+#    - method_edit: Qwen3_5MoeModel.forward
 #        The vision tower runs on every rank
-#    - method_override: Qwen3_5MoeForCausalLM.forward
+#    - method_edit: Qwen3_5MoeModel.forward
+#    - method_edit: Qwen3_5MoeModel.forward
+#    - method_edit: Qwen3_5MoeModel.forward
+#    - code_deletion: Qwen3_5MoeForCausalLM.forward
 #        Op slots for the losses
+#    - method_edit: Qwen3_5MoeForCausalLM.forward
+#    - method_edit: Qwen3_5MoeForCausalLM.forward
 #    - method_override: Qwen3_5MoeForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
-#    - method_override: Qwen3_5MoeForConditionalGeneration.forward
+#    - code_deletion: Qwen3_5MoeForConditionalGeneration.forward
 #        Op slots for the losses
+#    - method_edit: Qwen3_5MoeForConditionalGeneration.forward
+#    - method_edit: Qwen3_5MoeForConditionalGeneration.forward
 #    - method_override: Qwen3_5MoeForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures for collate functions
 #    - method_override: Qwen3_5MoeForConditionalGeneration.get_parallel_plan (added)
@@ -55,7 +63,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5MoeRMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5MoeGatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=11babdd89954 config=939dcce7cf75 output=b70fa083759f
+#  Fingerprint: format=1 upstream=11babdd89954 config=f8292578d643 output=c2151ed6047c
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5_moe/modular_qwen3_5_moe.py.
@@ -769,7 +777,6 @@ class Qwen3_5MoeGatedDeltaNet(nn.Module):
 
         # Set up dimensions for reshapes later
         batch_size, seq_len, _ = hidden_states.shape
-        # --- Patch.1 ---
         cu_seqlens = kwargs.get("cu_seq_lens_q")
         if cu_seqlens is None and kwargs.get("seq_idx") is not None:
             raise ValueError("linear attention keeps packed sequences apart by cu_seq_lens_q: pass it beside seq_idx")
@@ -777,7 +784,6 @@ class Qwen3_5MoeGatedDeltaNet(nn.Module):
             raise ValueError(
                 f"cu_seq_lens_q is for sequences that are packed into one row, and there are {batch_size}"
             )
-        # --- Patch.1 ---
         # Retrieve conv and recurrent states if there is a cache. They may be None if the layer is not initialized.
         if cache_params is not None:
             conv_state = cache_params.get_conv_state(self.layer_idx, state_idx=0)
@@ -814,9 +820,7 @@ class Qwen3_5MoeGatedDeltaNet(nn.Module):
                 self.conv1d.weight.squeeze(1),
                 self.conv1d.bias,
                 activation=self.activation,
-                # --- Patch.1 ---
                 cu_seqlens=cu_seqlens,
-                # --- Patch.1 ---
                 **kwargs,
             )
 
@@ -1102,12 +1106,10 @@ class Qwen3_5MoeExperts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -1190,10 +1192,8 @@ class Qwen3_5MoeRMSNorm(nn.Module):
     # 1. fused kernel where one is bound - the weight is stored less one
     # ================================================================
     def forward(self, x):
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(x, self.weight, self.eps)
-        # --- Patch.1 ---
         output = self._norm(x.float())
         # Llama does x.to(float16) * w whilst Qwen3_5Moe is (x * w).to(float16)
         # See https://github.com/huggingface/transformers/pull/29402
@@ -2009,10 +2009,8 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.get_input_embeddings()(input_ids)
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"] = self.get_image_features(
@@ -2028,39 +2026,29 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             image_embeds = select_features(image_embeds, image_mask[..., 0])
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             video_embeds = select_features(video_embeds, video_mask[..., 0])
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2226,6 +2214,24 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, Qwen3_5MoeForCausalLM
+
+        >>> model = Qwen3_5MoeForCausalLM.from_pretrained("Qwen/Qwen3-Next-80B-A3B-Instruct")
+        >>> tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-Next-80B-A3B-Instruct")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
+
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.output_router_logits
         )
@@ -2243,9 +2249,9 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2258,12 +2264,10 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
-        # --- Patch.3 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -2271,24 +2275,17 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-            # --- Patch.3 ---
             balance = sequence_parallel_load_balancing(balance)
-            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                # --- Patch.3 ---
                 kwargs.get("token_mask", attention_mask),
-                # --- Patch.3 ---
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.router_aux_loss_coef * aux_loss.to(loss.device)  # make sure to reside in the same device
 
@@ -2390,6 +2387,46 @@ class Qwen3_5MoeForConditionalGeneration(Qwen3_5MoePreTrainedModel, GenerationMi
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+        ```python
+        >>> from transformers import AutoProcessor, Qwen3_5MoeForConditionalGeneration
+
+        >>> model = Qwen3_5MoeForConditionalGeneration.from_pretrained("Qwen/Qwen3.5-35B-A3B-Instruct", dtype="auto", device_map="auto")
+        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen3.5-35B-A3B-Instruct")
+
+        >>> messages = [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "image": "https://huggingface.co/datasets/hf-internal-testing/transformers-synthetic-assets/resolve/main/images/qwen_vl_demo.jpeg",
+                    },
+                    {"type": "text", "text": "Describe this image in short."},
+                ],
+            }
+        ]
+
+        >>> # Preparation for inference
+        >>> inputs = processor.apply_chat_template(
+            messages,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+        >>> inputs = inputs.to(model.device)
+
+        >>> # Generate
+        >>> generated_ids = model.generate(**inputs, max_new_tokens=128)
+        >>> generated_ids_trimmed = [
+            out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)
+        ]
+        >>> processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "A woman in a plaid shirt sits on a sandy beach at sunset, smiling as she gives a high-five to a yellow Labrador Retriever wearing a harness. The ocean waves roll in the background."
+        ```"""
+
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
         )
@@ -2411,9 +2448,9 @@ class Qwen3_5MoeForConditionalGeneration(Qwen3_5MoePreTrainedModel, GenerationMi
         )
 
         hidden_states = outputs[0]
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2426,7 +2463,6 @@ class Qwen3_5MoeForConditionalGeneration(Qwen3_5MoePreTrainedModel, GenerationMi
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
@@ -2436,7 +2472,6 @@ class Qwen3_5MoeForConditionalGeneration(Qwen3_5MoePreTrainedModel, GenerationMi
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
             aux_loss = balance(
                 outputs.router_logits,
@@ -2444,7 +2479,6 @@ class Qwen3_5MoeForConditionalGeneration(Qwen3_5MoePreTrainedModel, GenerationMi
                 self.config.text_config.num_experts_per_tok,
                 attention_mask,
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
                     loss.device

@@ -11,30 +11,41 @@
 #        Experts initialized one by one, no talker and no vocoder
 #    - method_override: Qwen3OmniMoeAudioEncoder.dummy_forward (added)
 #        The tower on a batch without sounds
-#    - method_override: Qwen3OmniMoeVisionAttention.forward
+#    - method_edit: Qwen3OmniMoeVisionAttention.forward
 #        Sequence parallel attention in the vision tower
+#    - method_edit: Qwen3OmniMoeVisionAttention.forward
 #    - method_override: Qwen3OmniMoeVisionEncoder.dummy_forward (added)
 #        The tower on a batch without pictures
-#    - method_override: Qwen3OmniMoeVisionEncoder.forward
+#    - method_edit: Qwen3OmniMoeVisionEncoder.forward
 #        The vision tower on slices of the patches
-#    - method_override: Qwen3OmniMoeThinkerTextExperts.forward
+#    - method_edit: Qwen3OmniMoeVisionEncoder.forward
+#    - method_edit: Qwen3OmniMoeVisionEncoder.forward
+#    - method_edit: Qwen3OmniMoeThinkerTextExperts.forward
 #        Op slot for the experts
-#    - method_override: Qwen3OmniMoeThinkerTextRMSNorm.forward
+#    - method_edit: Qwen3OmniMoeThinkerTextRMSNorm.forward
 #        Op slot for RMSNorm in the layers
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: Qwen3OmniMoeThinkerTextAttention.forward
+#    - method_edit: Qwen3OmniMoeThinkerTextAttention.forward
 #        Sequence parallel attention
 #    - method_override: Qwen3OmniMoeThinkerTextMLP.forward
 #        Op slot for SwiGLU in layers without experts
-#    - method_override: Qwen3OmniMoeTextRMSNorm.forward
+#    - method_edit: Qwen3OmniMoeTextRMSNorm.forward
 #        Op slot for RMSNorm behind the layers
-#    - method_override: Qwen3OmniMoeThinkerTextModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: Qwen3OmniMoeThinkerModel.forward
+#    - code_replacement: Qwen3OmniMoeThinkerTextModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerTextModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
 #        The towers run on every rank
-#    - method_override: Qwen3OmniMoeThinkerForConditionalGeneration.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - code_deletion: Qwen3OmniMoeThinkerForConditionalGeneration.forward
 #        Op slots for the losses
+#    - method_edit: Qwen3OmniMoeThinkerForConditionalGeneration.forward
+#    - method_edit: Qwen3OmniMoeThinkerForConditionalGeneration.forward
 #    - method_override: Qwen3OmniMoeThinkerForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures and sounds for collate functions
 #    - method_override: Qwen3OmniMoeThinkerForConditionalGeneration.get_parallel_plan (added)
@@ -57,6 +68,7 @@
 #    - @use_experts_implementation of Qwen3OmniMoeThinkerTextExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3OmniMoeTextRMSNorm
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3OmniMoeThinkerTextRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3OmniMoeThinkerTextAttention
 #
 #  Excluded:
@@ -94,7 +106,7 @@
 #    - Qwen3OmniMoeThinkerTextPreTrainedModel
 #    - SnakeBeta
 #
-#  Fingerprint: format=1 upstream=18cb9560c695 config=af20cf1edbc3 output=f143abeccd57
+#  Fingerprint: format=1 upstream=18cb9560c695 config=4b1347a9e0b4 output=075a08facedc
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_omni_moe/modular_qwen3_omni_moe.py.
@@ -1210,11 +1222,9 @@ class Qwen3OmniMoeVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
-        # --- Patch.1 ---
         query_states = gather_seq_scatter_heads(query_states, 2, 1)
         key_states = gather_seq_scatter_heads(key_states, 2, 1)
         value_states = gather_seq_scatter_heads(value_states, 2, 1)
-        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -1260,10 +1270,8 @@ class Qwen3OmniMoeVisionAttention(nn.Module):
                 for q, k, v in zip(*splits)
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
-
-        # --- Patch.1 ---
         attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
-        # --- Patch.1 ---
+
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -1519,7 +1527,6 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
-        # --- Patch.1 ---
         patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
         padding = sp_padding(patches, merge_unit)
         cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
@@ -1528,7 +1535,6 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
         position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
         interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
         interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
-        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -1551,15 +1557,11 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
-                # --- Patch.1 ---
                 deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
-                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
-        # --- Patch.1 ---
         merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
-        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -1686,12 +1688,10 @@ class Qwen3OmniMoeThinkerTextExperts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -1767,10 +1767,8 @@ class Qwen3OmniMoeThinkerTextRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -1807,10 +1805,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -1884,9 +1880,7 @@ class Qwen3OmniMoeThinkerTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -2001,10 +1995,8 @@ class Qwen3OmniMoeTextRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -2088,10 +2080,8 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -2108,9 +2098,7 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -2120,9 +2108,7 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -2146,7 +2132,7 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         hidden_states = self.norm(hidden_states)
 
-        return MoeModelOutputWithPast(
+        return MoeModelOutputWithPast(  # only diff with Qwen3VLTextModel
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
@@ -2408,11 +2394,9 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
         if inputs_embeds is None:
             # 1. Extract the input embeddings
             inputs_embeds = self.get_input_embeddings()(input_ids)
-
-        # --- Patch.1 ---
         hears_dummy = needs_dummy_forward(self)
         sees_dummy = hears_dummy and mm_encoder_outputs is None
-        # --- Patch.1 ---
+
         visual_embeds_multiscale = None
         visual_pos_masks = None
         image_mask, video_mask = None, None
@@ -2423,16 +2407,12 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             ).last_hidden_state
             audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
             _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-            # --- Patch.2 ---
             audio_features = select_features(audio_features, audio_mask[..., 0])
-            # --- Patch.2 ---
             inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
-        # --- Patch.1 ---
         elif hears_dummy:
             inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
-        # --- Patch.1 ---
 
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
@@ -2449,41 +2429,33 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
             image_embeds_multiscale = mm_encoder_outputs["image"].deepstack_features
             image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             image_embeds = select_features(image_embeds, image_mask[..., 0])
             image_embeds_multiscale = [
                 [select_features(torch.cat(feat, dim=0), image_mask[..., 0])] for feat in image_embeds_multiscale
             ]
-            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif sees_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
             video_embeds_multiscale = mm_encoder_outputs["video"].deepstack_features
             video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
             video_embeds = select_features(video_embeds, video_mask[..., 0])
             video_embeds_multiscale = [
                 [select_features(torch.cat(feat, dim=0), video_mask[..., 0])] for feat in video_embeds_multiscale
             ]
-            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif sees_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if image_mask is not None and video_mask is not None:
             image_mask = image_mask[..., 0]
@@ -2514,10 +2486,8 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             audio_feature_lengths = torch.sum(feature_attention_mask, dim=1)
         else:
             audio_feature_lengths = None
-
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
+
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2738,7 +2708,37 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
             Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
         video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
             Number of seconds per grid for each video, used for temporal feature mapping.
-        """
+
+        Example:
+
+        ```python
+        >>> from transformers import Qwen3OmniMoeProcessor, Qwen3OmniMoeThinkerForConditionalGeneration
+
+        >>> thinker = Qwen3OmniMoeThinkerForConditionalGeneration.from_pretrained("Qwen/Qwen2.5-Omni-7B")
+        >>> processor = Qwen3OmniMoeProcessor.from_pretrained("Qwen/Qwen2.5-Omni-7B")
+
+        >>> conversations = [
+        >>>         {'role': 'system', 'content': 'You are a helpful voice chat bot, and please respond to me in a casual conversation manner using random voice.'},
+        >>>         {"role": "user", "content": [
+        >>>             {"type": "image", "image": "https://www.ilankelman.org/stopsigns/australia.jpg"},
+        >>>             {"type": "audio", "audio": "https://huggingface.co/datasets/hf-internal-testing/transformers-synthetic-assets/resolve/main/audio/glass_breaking.mp3"},
+        >>>         ]},
+        >>> ]
+
+        >>> inputs = processor.apply_chat_template(
+            conversations,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+
+        >>> # Generate
+        >>> generation = thinker.generate(**inputs, max_new_tokens=2048)
+        >>> generate_ids = generation[:, inputs.input_ids.size(1):]
+
+        >>> response = processor.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        ```"""
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
         )
@@ -2767,7 +2767,6 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
 
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -2779,13 +2778,11 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
                 )
-        # --- Patch.3 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -2793,24 +2790,17 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-            # --- Patch.3 ---
             balance = sequence_parallel_load_balancing(balance)
-            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                # --- Patch.3 ---
                 kwargs.get("token_mask", attention_mask),
-                # --- Patch.3 ---
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.router_aux_loss_coef * aux_loss.to(loss.device)  # make sure to reside in the same device
 

@@ -7,28 +7,37 @@
 #  Qwen3-VL for NPU training
 #
 #  Patches applied:
-#    - method_override: Qwen3VLVisionAttention.forward
+#    - method_edit: Qwen3VLVisionAttention.forward
 #        Sequence parallel attention in the vision tower
-#    - method_override: Qwen3VLTextRMSNorm.forward
+#    - method_edit: Qwen3VLVisionAttention.forward
+#    - method_edit: Qwen3VLTextRMSNorm.forward
 #        RMSNorm by torch_npu
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Rotary embedding by torch_npu
-#    - method_override: Qwen3VLTextAttention.forward
+#    - method_edit: Qwen3VLTextAttention.forward
 #        Sequence parallel attention
 #    - method_override: Qwen3VLTextMLP.forward
 #        SwiGLU by torch_npu
 #    - method_override: Qwen3VLVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
-#    - method_override: Qwen3VLVisionModel.forward
+#    - method_edit: Qwen3VLVisionModel.forward
 #        The vision tower on slices of the patches
-#    - method_override: Qwen3VLTextModel.forward
+#    - method_edit: Qwen3VLVisionModel.forward
+#    - method_edit: Qwen3VLVisionModel.forward
+#    - method_edit: Qwen3VLTextModel.forward
 #        Positions and masks of whole sequences
+#    - code_replacement: Qwen3VLTextModel.forward
+#    - method_edit: Qwen3VLTextModel.forward
 #    - method_override: Qwen3VLModel.__init__
 #        The patched text model and tower instead of upstream's
-#    - method_override: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
 #        The vision tower runs on every rank
-#    - method_override: Qwen3VLForConditionalGeneration.forward
+#    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
+#    - code_deletion: Qwen3VLForConditionalGeneration.forward
 #        Op slot for the loss
+#    - method_edit: Qwen3VLForConditionalGeneration.forward
 #    - method_override: Qwen3VLForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures for collate functions
 #    - method_override: Qwen3VLForConditionalGeneration.get_position_id_func (added)
@@ -42,9 +51,10 @@
 #
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLTextRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLTextAttention
 #
-#  Fingerprint: format=1 upstream=626f3940d310 config=94dcc66302c2 output=dfa066af4175
+#  Fingerprint: format=1 upstream=626f3940d310 config=802eb4d4c8bc output=fb81ccee89b1
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl/modular_qwen3_vl.py.
@@ -404,11 +414,9 @@ class Qwen3VLVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
-        # --- Patch.1 ---
         query_states = gather_seq_scatter_heads(query_states, 2, 1)
         key_states = gather_seq_scatter_heads(key_states, 2, 1)
         value_states = gather_seq_scatter_heads(value_states, 2, 1)
-        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -454,10 +462,8 @@ class Qwen3VLVisionAttention(nn.Module):
                 for q, k, v in zip(*splits)
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
-
-        # --- Patch.1 ---
         attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
-        # --- Patch.1 ---
+
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -577,10 +583,8 @@ class Qwen3VLTextRMSNorm(nn.Module):
     # 1. torch_npu's fused operator on an NPU
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if hidden_states.device.type == "npu":
             return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[0]
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -619,11 +623,9 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
-    # --- Patch.1 ---
     if q.device.type == "npu":
         cos, sin = cos.to(q.dtype), sin.to(q.dtype)
         return torch_npu.npu_rotary_mul(q, cos, sin), torch_npu.npu_rotary_mul(k, cos, sin)
-    # --- Patch.1 ---
     q_embed = (q * cos) + (rotate_half(q) * sin)
     k_embed = (k * cos) + (rotate_half(k) * sin)
     return q_embed, k_embed
@@ -693,9 +695,7 @@ class Qwen3VLTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -888,7 +888,6 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
-        # --- Patch.1 ---
         patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
         padding = sp_padding(patches, merge_unit)
         cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
@@ -897,7 +896,6 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
         position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
         interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
         interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
-        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -920,15 +918,11 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
-                # --- Patch.1 ---
                 deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
-                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
-        # --- Patch.1 ---
         merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
-        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -1025,10 +1019,8 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1045,9 +1037,7 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -1057,9 +1047,7 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -1429,10 +1417,8 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
 
         image_mask = None
         video_mask = None
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"]: BaseModelOutputWithDeepstackFeatures = self.get_image_features(
@@ -1448,41 +1434,33 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
             image_embeds = mm_encoder_outputs["image"].pooler_output
             deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
             image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
             image_embeds = select_features(image_embeds, is_image)
             deepstack_image_embeds = [
                 [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
             ]
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = mm_encoder_outputs["video"].pooler_output
             deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
             video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
             video_embeds = select_features(video_embeds, is_video)
             deepstack_video_embeds = [
                 [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
             ]
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         visual_pos_masks = None
         deepstack_visual_embeds = None
@@ -1510,10 +1488,8 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
             video_mask = video_mask[..., 0]
             visual_pos_masks = video_mask
             deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
-
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
+
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1631,6 +1607,44 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | CausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoProcessor, Qwen3VLForConditionalGeneration
+
+        >>> model = Qwen3VLForConditionalGeneration.from_pretrained("Qwen/Qwen3-VL-8B-Instruct")
+        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen3-VL-8B-Instruct")
+
+        >>> messages = [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "image": "https://huggingface.co/datasets/huggingface/documentation-images/resolve/main/pipeline-cat-chonk.jpeg",
+                    },
+                    {"type": "text", "text": "Describe the image."},
+                ],
+            }
+        ]
+
+        >>> inputs = processor.apply_chat_template(
+            messages,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+
+        >>> # Generate
+        >>> generated_ids = model.generate(**inputs, max_new_tokens=1024)
+        >>> generated_ids_trimmed = [out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)]
+        >>> output_text = processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        >>> print(output_text)
+        ```
+        """
+
         outputs = self.model(
             input_ids=input_ids,
             pixel_values=pixel_values,
@@ -1650,7 +1664,6 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
 
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -1663,14 +1676,12 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -1678,7 +1689,6 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

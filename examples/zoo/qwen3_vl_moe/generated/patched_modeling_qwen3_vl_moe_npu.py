@@ -7,30 +7,40 @@
 #  Qwen3-VL-MoE for NPU training
 #
 #  Patches applied:
-#    - method_override: Qwen3VLMoeTextRMSNorm.forward
+#    - method_edit: Qwen3VLMoeTextRMSNorm.forward
 #        RMSNorm by torch_npu
-#    - method_override: Qwen3VLMoeTextExperts.forward
+#    - method_edit: Qwen3VLMoeTextExperts.forward
 #        Op slot for the experts
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Rotary embedding by torch_npu
-#    - method_override: Qwen3VLMoeTextAttention.forward
+#    - method_edit: Qwen3VLMoeTextAttention.forward
 #        Sequence parallel attention
 #    - method_override: Qwen3VLMoeTextMLP.forward
 #        SwiGLU by torch_npu
-#    - method_override: Qwen3VLMoeVisionAttention.forward
+#    - method_edit: Qwen3VLMoeVisionAttention.forward
 #        Sequence parallel attention in the vision tower
+#    - method_edit: Qwen3VLMoeVisionAttention.forward
 #    - method_override: Qwen3VLMoeVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
-#    - method_override: Qwen3VLMoeVisionModel.forward
+#    - method_edit: Qwen3VLMoeVisionModel.forward
 #        The vision tower on slices of the patches
-#    - method_override: Qwen3VLMoeTextModel.forward
+#    - method_edit: Qwen3VLMoeVisionModel.forward
+#    - method_edit: Qwen3VLMoeVisionModel.forward
+#    - method_edit: Qwen3VLMoeTextModel.forward
 #        Positions and masks of whole sequences
+#    - code_replacement: Qwen3VLMoeTextModel.forward
+#    - method_edit: Qwen3VLMoeTextModel.forward
 #    - method_override: Qwen3VLMoeModel.__init__
 #        The patched text model and tower instead of upstream's
-#    - method_override: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
 #        The vision tower runs on every rank
-#    - method_override: Qwen3VLMoeForConditionalGeneration.forward
+#    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
+#    - code_deletion: Qwen3VLMoeForConditionalGeneration.forward
 #        Op slots for the losses
+#    - method_edit: Qwen3VLMoeForConditionalGeneration.forward
+#    - method_edit: Qwen3VLMoeForConditionalGeneration.forward
 #    - method_override: Qwen3VLMoeForConditionalGeneration.get_metadata_collate_func (added)
 #        Metadata of pictures for collate functions
 #    - method_override: Qwen3VLMoeForConditionalGeneration.get_parallel_plan (added)
@@ -47,9 +57,10 @@
 #  Decorators dropped:
 #    - @use_experts_implementation of Qwen3VLMoeTextExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=5b646e4ca1cd output=ac4bc46cd84e
+#  Fingerprint: format=1 upstream=51ae69914d39 config=1dcdf5d37bf3 output=5e275f4d15e8
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -217,10 +228,8 @@ class Qwen3VLMoeTextRMSNorm(nn.Module):
     # 1. torch_npu's fused operator on an NPU
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if hidden_states.device.type == "npu":
             return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[0]
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -258,12 +267,10 @@ class Qwen3VLMoeTextExperts(nn.Module):
         top_k_index: torch.Tensor,
         top_k_weights: torch.Tensor,
     ) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_moe_experts.has_kernel:
             return slot_moe_experts(
                 hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
             )
-        # --- Patch.1 ---
         final_hidden_states = torch.zeros_like(hidden_states)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
@@ -390,11 +397,9 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
-    # --- Patch.1 ---
     if q.device.type == "npu":
         cos, sin = cos.to(q.dtype), sin.to(q.dtype)
         return torch_npu.npu_rotary_mul(q, cos, sin), torch_npu.npu_rotary_mul(k, cos, sin)
-    # --- Patch.1 ---
     q_embed = (q * cos) + (rotate_half(q) * sin)
     k_embed = (k * cos) + (rotate_half(k) * sin)
     return q_embed, k_embed
@@ -466,9 +471,7 @@ class Qwen3VLMoeTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -713,11 +716,9 @@ class Qwen3VLMoeVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
-        # --- Patch.1 ---
         query_states = gather_seq_scatter_heads(query_states, 2, 1)
         key_states = gather_seq_scatter_heads(key_states, 2, 1)
         value_states = gather_seq_scatter_heads(value_states, 2, 1)
-        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -763,10 +764,8 @@ class Qwen3VLMoeVisionAttention(nn.Module):
                 for q, k, v in zip(*splits)
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
-
-        # --- Patch.1 ---
         attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
-        # --- Patch.1 ---
+
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -946,7 +945,6 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
-        # --- Patch.1 ---
         patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
         padding = sp_padding(patches, merge_unit)
         cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
@@ -955,7 +953,6 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
         position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
         interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
         interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
-        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -978,15 +975,11 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
-                # --- Patch.1 ---
                 deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
-                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
-        # --- Patch.1 ---
         merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
-        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -1148,10 +1141,8 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1168,9 +1159,7 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -1180,9 +1169,7 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -1206,7 +1193,7 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         hidden_states = self.norm(hidden_states)
 
-        return MoeModelOutputWithPast(
+        return MoeModelOutputWithPast(  # only diff with Qwen3VLTextModel
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
@@ -1552,10 +1539,8 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
 
         image_mask = None
         video_mask = None
-
-        # --- Patch.1 ---
         runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-        # --- Patch.1 ---
+
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"]: BaseModelOutputWithDeepstackFeatures = self.get_image_features(
@@ -1571,41 +1556,33 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             image_embeds = mm_encoder_outputs["image"].pooler_output
             deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
             image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
             image_embeds = select_features(image_embeds, is_image)
             deepstack_image_embeds = [
                 [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
             ]
-            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = mm_encoder_outputs["video"].pooler_output
             deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
             video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-            # --- Patch.2 ---
             is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
             video_embeds = select_features(video_embeds, is_video)
             deepstack_video_embeds = [
                 [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
             ]
-            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-        # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.1 ---
 
         visual_pos_masks = None
         deepstack_visual_embeds = None
@@ -1633,10 +1610,8 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             video_mask = video_mask[..., 0]
             visual_pos_masks = video_mask
             deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
-
-        # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.2 ---
+
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1829,6 +1804,50 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | MoeCausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from PIL import Image
+        >>> from huggingface_hub.utils import httpx
+        >>> from io import BytesIO
+        >>> from transformers import AutoProcessor, Qwen3VLMoeForConditionalGeneration
+
+        >>> model = Qwen3VLMoeForConditionalGeneration.from_pretrained("Qwen/Qwen3-VL-30B-A3B-Instruct", dtype="auto", device_map="auto")
+        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen3-VL-30B-A3B-Instruct")
+
+        >>> messages = [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "image": "https://huggingface.co/datasets/hf-internal-testing/transformers-synthetic-assets/resolve/main/images/qwen_vl_demo.jpeg",
+                    },
+                    {"type": "text", "text": "Describe this image in short."},
+                ],
+            }
+        ]
+
+        >>> # Preparation for inference
+        >>> inputs = processor.apply_chat_template(
+            messages,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt"
+        )
+        >>> inputs = inputs.to(model.device)
+
+        >>> # Generate
+        >>> generated_ids = model.generate(**inputs, max_new_tokens=128)
+        >>> generated_ids_trimmed = [
+            out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)
+        ]
+        >>> processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "A woman in a plaid shirt sits on a sandy beach at sunset, smiling as she gives a high-five to a yellow Labrador Retriever wearing a harness. The ocean waves roll in the background."
+        ```"""
+
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
         )
@@ -1853,7 +1872,6 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
 
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -1866,14 +1884,12 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
-        # --- Patch.3 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -1881,24 +1897,17 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
-            # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
-            # --- Patch.3 ---
             balance = sequence_parallel_load_balancing(balance)
-            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.config.text_config.num_experts,
                 self.config.text_config.num_experts_per_tok,
-                # --- Patch.3 ---
                 kwargs.get("token_mask", attention_mask),
-                # --- Patch.3 ---
             )
-            # --- Patch.2 ---
             if labels is not None:
                 loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
                     loss.device

@@ -7,25 +7,29 @@
 #  Seed-OSS with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: SeedOssRMSNorm.forward
+#    - method_edit: SeedOssRMSNorm.forward
 #        Op slot for RMSNorm
-#    - method_override: SeedOssMLP.forward
+#    - method_edit: SeedOssMLP.forward
 #        Op slot for SwiGLU
-#    - function_replacement: apply_rotary_pos_emb
+#    - function_edit: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
-#    - method_override: SeedOssAttention.forward
+#    - method_edit: SeedOssAttention.forward
 #        Sequence parallel attention
-#    - method_override: SeedOssModel.forward
+#    - method_edit: SeedOssModel.forward
 #        Positions and masks of whole sequences
-#    - method_override: SeedOssForCausalLM.forward
+#    - code_replacement: SeedOssModel.forward
+#    - method_edit: SeedOssModel.forward
+#    - code_deletion: SeedOssForCausalLM.forward
 #        Op slot for the loss
+#    - method_edit: SeedOssForCausalLM.forward
 #    - method_override: SeedOssForSequenceClassification.forward (added)
 #        Op slot for the loss of sequence classification
 #
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of SeedOssRMSNorm
+#    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #
-#  Fingerprint: format=1 upstream=2611e82dfcea config=3592685cf84c output=a643cf5a7347
+#  Fingerprint: format=1 upstream=2611e82dfcea config=b907e272a042 output=548f79910ac6
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/seed_oss/modular_seed_oss.py.
@@ -108,10 +112,8 @@ class SeedOssRMSNorm(nn.Module):
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-        # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
@@ -144,13 +146,11 @@ class SeedOssMLP(nn.Module):
     # 1. fused SiLU and product where a kernel is bound - dropout comes after it, as upstream
     # ================================================================
     def forward(self, x):
-        # --- Patch.1 ---
         if slot_swiglu_mlp.has_kernel:
             if self.config.hidden_act not in ("silu", "swish"):
                 raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
             down_proj = self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
         else:
-            # --- Patch.1 ---
             down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
         down_proj = nn.functional.dropout(down_proj, p=self.residual_dropout, training=self.training)
         return down_proj
@@ -189,10 +189,8 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
-    # --- Patch.1 ---
     if slot_rotary_pos_emb.has_kernel:
         return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
     q_embed = (q * cos) + (rotate_half(q) * sin)
@@ -298,9 +296,7 @@ class SeedOssAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
-        # --- Patch.1 ---
         attention_interface = sequence_parallel_attention(attention_interface)
-        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -477,10 +473,8 @@ class SeedOssModel(SeedOssPreTrainedModel):
 
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
-
-        # --- Patch.1 ---
         check_position_ids(position_ids, inputs_embeds)
-        # --- Patch.1 ---
+
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -488,9 +482,7 @@ class SeedOssModel(SeedOssPreTrainedModel):
 
         causal_mask = create_causal_mask(
             config=self.config,
-            # --- Patch.1 ---
             inputs_embeds=whole_sequence_like(inputs_embeds),
-            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -498,9 +490,7 @@ class SeedOssModel(SeedOssPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
-        # --- Patch.1 ---
         position_embeddings = slice_position_embeddings(position_embeddings)
-        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -560,6 +550,23 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> CausalLMOutputWithPast:
+        r"""
+        Example:
+
+        ```python
+        >>> from transformers import AutoTokenizer, SeedOssForCausalLM
+
+        >>> model = SeedOssForCausalLM.from_pretrained("ByteDance-Seed/Seed-OSS-36B-Instruct")
+        >>> tokenizer = AutoTokenizer.from_pretrained("ByteDance-Seed/Seed-OSS-36B-Instruct")
+
+        >>> prompt = "Hey, are you conscious? Can you talk to me?"
+        >>> inputs = tokenizer(prompt, return_tensors="pt")
+
+        >>> # Generate
+        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
+        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
+        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
+        ```"""
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -571,9 +578,9 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
+
         loss = None
         logits = None
-        # --- Patch.1 ---
         if labels is not None and slot_causal_lm_loss.has_kernel:
             shift_labels = kwargs.get("shift_labels")
             loss = slot_causal_lm_loss(
@@ -586,12 +593,10 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
                 ignore_index=kwargs.get("ignore_index", -100),
             )
         else:
-            # --- Patch.1 ---
             hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-        # --- Patch.2 ---
         if loss is not None:
             loss = reduce_loss(
                 loss,
@@ -599,7 +604,6 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
                 num_items_in_batch=kwargs.get("num_items_in_batch"),
                 ignore_index=kwargs.get("ignore_index", -100),
             )
-        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -61,7 +61,10 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _undocumented_finding(replaced: Replaced, names: list[str]) -> Finding:
     message = f"'{replaced.dotted}' is under @{_DECORATOR} and does not document {quoted(names)}"
-    hint = f"Give each an entry below 'Args:' of its docstring: '{names[0]} (`type`, *optional*):', and what it is."
+    entry = f"'{names[0]} (`type`, *optional*):', and what it is"
+    hint = f"Give each an entry below 'Args:' of its docstring: {entry}."
+    if replaced.patch.edits:
+        hint = f"Give add_parameter(...) of each documentation=, which starts with {entry}."
     return Finding(message, hint, replaced.node, replaced.dotted)
 
 
