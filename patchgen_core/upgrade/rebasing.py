@@ -120,7 +120,7 @@ class Rebaser:
         before, after = (definition_of(view_of(side).find(name)) for side in (self.old, self.new))
         if before is None or after is None:
             return None
-        return rebase_together(project, self.loaded, edits, before, after)
+        return rebase_together(project, self.loaded, edits, (before, after), self.sources)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
         """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the

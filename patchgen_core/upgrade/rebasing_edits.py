@@ -22,6 +22,7 @@ CALLS: dict[PatchKind, str] = {
     "code_replacement": "replace_code",
     "code_deletion": "delete_code",
     "parameter_addition": "add_parameter",
+    "parameter_removal": "remove_parameter",
 }
 """What declares each kind of edit that has a place."""
 
@@ -49,12 +50,18 @@ def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, so
 
 
 def _argument_changes(old: Patch, new: Patch, location: Location) -> Iterator[ArgumentChange]:
-    calls = CALLS.get(old.kind, ""), CALLS.get(new.kind, "")
+    calls = _call(old), _call(new)
     pairs = zip(_arguments(old), _arguments(new))
     changes = [(name, one, other) for (name, one), (_, other) in pairs if one != other]
     if not changes and calls[0] != calls[1]:
         changes = [("", "", "")]
     yield from (ArgumentChange(location, *calls, *change) for change in changes)
+
+
+def _call(patch: Patch) -> str:
+    """What is called to declare an edit; edits that targets share are not told apart by theirs."""
+    is_shared = patch.used_at is not None and patch.kind in ("method_edit", "function_edit")
+    return "edit" if is_shared else CALLS.get(patch.kind, "")
 
 
 def _arguments(patch: Patch) -> list[tuple[str, str]]:
@@ -63,6 +70,8 @@ def _arguments(patch: Patch) -> list[tuple[str, str]]:
         return [("old", patch.at), ("new", patch.code)]
     if patch.kind == "code_deletion":
         return [("code", patch.at)]
+    if patch.kind == "parameter_removal":
+        return [("parameter", patch.at)]
     if patch.kind == "parameter_addition":
         return [("parameter", patch.code), ("before" if patch.is_before else "after", patch.at)]
     return [("at", patch.at)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
 from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
 from patchgen_core.authoring.slim.parameters import NoEdits
 from patchgen_core.build.normalize import format_texts
 from patchgen_core.codegen.edited_functions import compose_function
+from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
@@ -20,7 +22,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.forms import PROSE, is_same_code
 from patchgen_core.syntax.nodes import FUNCTIONS, string_lines
-from patchgen_core.syntax.source import parse_source
+from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 from patchgen_core.upgrade.merging.merge import merge_definition
@@ -32,43 +34,68 @@ def rebase_together(
     project: Project,
     loaded: LoadedConfig,
     edits: Sequence[DeclaredEdit],
-    old: ReleaseDefinition,
-    new: ReleaseDefinition,
+    sides: tuple[ReleaseDefinition, ReleaseDefinition],
+    sources: SourceCache,
 ) -> Rebase | None:
     """What all edits of a function, in the config's order, have to become; None where that cannot be told."""
-    places = [_place(edit, loaded) for edit in edits]
-    if None in places or not isinstance(old.node, FUNCTIONS) or not isinstance(new.node, FUNCTIONS):
+    old, new = sides
+    places = [_place(edit) for edit in edits]
+    holder = _holder(loaded, edits, places, sources)
+    if holder is None or not isinstance(old.node, FUNCTIONS) or not isinstance(new.node, FUNCTIONS):
         return None
     try:
         lines = compose_function(old.source, old.node, [edit.settled for edit in edits], old.package)
         ours = "\n".join(line.text for line in lines)
         merged = merge_definition(old.text.source.text.rstrip("\n"), ours, new.text.source.text.rstrip("\n"))
-        if not merged.is_clean:
-            return None
-        blocks = _blocks(project, loaded, edits, new, merged.text)
+        blocks = _blocks(project, loaded, edits, new, merged.text, holder) if merged.is_clean else []
     except (NoEdits, PatchgenError):
         return None
     if not blocks or not _is_made(blocks, edits[0].planned, new, merged.text):
         return None
-    first, *others = [place for place in places if place is not None]
-    statements = (StatementChange(first, tuple(blocks)), *(StatementChange(place, ()) for place in others))
+    unmapped = {new: old for old, new in edits[0].patch.name_map.items()}
+    blocks = [map_prefixes(block, unmapped) for block in blocks]
+    statements = (
+        StatementChange(places[0], tuple(blocks)),
+        *(StatementChange(place, ()) for place in places[1:]),
+    )
     before, after = "\n".join(map(declaration_text, edits)), "\n".join(blocks)
-    name = edits[0].patch.target
+    name = holder.target or holder.name
     diff = unified_diff(before, after, f"edits of {name}", f"edits of {name} (carried over)")
-    return Rebase(first, "", merged, diff, is_edit=True, statements=statements)
+    return Rebase(places[0], "", replace(merged, text=after), diff, is_edit=True, statements=statements)
 
 
-def _place(edit: DeclaredEdit, loaded: LoadedConfig) -> Location | None:
-    """Where the statement stands that declares an edit in the config's own file; None where others share it."""
-    replacement = edit.planned.replacement
-    location = replacement.location if replacement is not None else edit.patch.location
-    is_shared = edit.patch.name_map or getattr(edit.patch, "used_at", None) is not None
-    is_own = location is not None and location.file == str(loaded.path) and not is_shared
-    return location if is_own else None
+def _place(edit: DeclaredEdit) -> Location:
+    """Where the statement stands that declares an edit."""
+    replacement, location = edit.planned.replacement, edit.patch.location
+    assert location is not None
+    return replacement.location if replacement is not None else location
+
+
+def _holder(
+    loaded: LoadedConfig, edits: Sequence[DeclaredEdit], places: Sequence[Location], sources: SourceCache
+) -> Holder | None:
+    """What the edits are declared on: their config, or what holds all of those that targets share; None for both."""
+    shared = [edit.patch.used_at for edit in edits]
+    made_at = edits[0].patch.comments_at
+    if all(place is None for place in shared):
+        is_own = all(place.file == str(loaded.path) for place in places)
+        has_map = any(edit.patch.name_map for edit in edits)
+        return Holder(loaded.name, edits[0].patch.target) if is_own and not has_map else None
+    if len(set(shared)) > 1 or made_at is None or any(place.file != made_at.file for place in places):
+        return None
+    for node in sources.get(Path(made_at.file)).tree.body:
+        if isinstance(node, ast.Assign) and node.lineno == made_at.line and isinstance(node.targets[0], ast.Name):
+            return Holder(node.targets[0].id)
+    return None
 
 
 def _blocks(
-    project: Project, loaded: LoadedConfig, edits: Sequence[DeclaredEdit], new: ReleaseDefinition, text: str
+    project: Project,
+    loaded: LoadedConfig,
+    edits: Sequence[DeclaredEdit],
+    new: ReleaseDefinition,
+    text: str,
+    holder: Holder,
 ) -> list[str]:
     """The declarations of the edits that make upstream's new function a text."""
     assert isinstance(new.node, FUNCTIONS)
@@ -76,9 +103,8 @@ def _blocks(
     names = [edit.planned.replacement.name for edit in edits if edit.planned.replacement is not None]
     name = names[0] if names else edits[0].patch.target.replace(".", "_").lower()
     reason = next((edit.patch.description for edit in edits if edit.patch.description), "")
-    options = [f"description={reason!r}"] if reason else []
+    options = [f"description={reason!r}"] if reason and holder.target else []
     found = find_edits(new.source, new.node, target)
-    holder = Holder(loaded.name, edits[0].patch.target)
     blocks = edit_blocks(found, holder, name, options, bound_names(new.node, target))
     return format_texts(blocks, loaded.path.parent, project)
 
@@ -95,10 +121,12 @@ def _planned(block: str, like: PlannedPatch) -> PlannedPatch:
     """The edit that a declaration declares."""
     (node,) = ast.parse(block).body
     function = node if isinstance(node, ast.FunctionDef) else None
-    call = function.decorator_list[0] if function is not None else getattr(node, "value", None)
-    assert isinstance(call, ast.Call)
+    declaring = function.decorator_list[0] if function is not None else getattr(node, "value", None)
+    assert isinstance(declaring, ast.expr)
+    call = declaring if isinstance(declaring, ast.Call) else ast.Call(declaring, [], [])
     assert isinstance(call.func, ast.Attribute)
-    given = [ast.literal_eval(argument) for argument in call.args[1:]]
+    given = [ast.literal_eval(argument) for argument in call.args]
+    given = given[1:] if like.patch.used_at is None else given
     named = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     patch = Patch("method_edit", like.patch.target, location=like.patch.location)
     if function is not None:
@@ -117,7 +145,7 @@ def _planned(block: str, like: PlannedPatch) -> PlannedPatch:
             {},
             location,
         )
-        kind = "method_edit" if call.func.attr == "edit_method" else "function_edit"
+        kind = "method_edit" if "." in like.patch.target else "function_edit"
         patch = replace(patch, kind=kind, at=named.get("at", ""))  # type: ignore[arg-type]
         return replace(like, patch=patch, replacement=replacement)
     kinds = {"replace_code": "code_replacement", "delete_code": "code_deletion", "add_parameter": "parameter_addition"}

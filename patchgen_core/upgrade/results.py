@@ -180,6 +180,7 @@ class PatchVerdict:
         new_name: what the target is called now, if it moved.
         rebase: the replacement carried over; None where there is nothing to carry over.
         problems: why the patch cannot be applied to the new release, or breaks a contract there.
+        used_at: of an edit that targets share, the call that names this target.
     """
 
     kind: str
@@ -192,6 +193,7 @@ class PatchVerdict:
     new_name: str = ""
     rebase: Rebase | None = None
     problems: tuple[Problem, ...] = ()
+    used_at: Location | None = None
 
 
 @dataclass(frozen=True)

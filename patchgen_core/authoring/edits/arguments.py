@@ -11,8 +11,13 @@ import libcst as cst
 
 from patchgen_core.authoring.edits.config_file import Changes, EditedFile
 
-_POSITIONS = {"replace_code": ("target", "old", "new"), "delete_code": ("target", "code")}
-_POSITIONS["add_parameter"] = ("target", "parameter")
+_POSITIONS = {
+    "replace_code": ("old", "new"),
+    "delete_code": ("code",),
+    "add_parameter": ("parameter",),
+    "remove_parameter": ("parameter",),
+}
+"""The arguments that may be given by position, behind the target; edits that targets share have none."""
 
 
 def change_argument(file: EditedFile, line: int, call: str, name: str, old: str, new: str) -> Changes | None:
@@ -21,12 +26,14 @@ def change_argument(file: EditedFile, line: int, call: str, name: str, old: str,
     Returns:
         None where no such call says it by a literal text.
     """
+    names = _POSITIONS.get(call, ())
     for node in _calls_of(file, line, call):
-        for number, argument in enumerate(node.args):
-            names = _POSITIONS.get(call, ())
-            own = argument.keyword.value if argument.keyword is not None else (*names, *[""] * 9)[number]
-            if own == name and _says(argument.value, old):
-                return {argument.value: _Literal(_literal(new, argument.value))}
+        given = [argument for argument in node.args if argument.keyword is None]
+        named = {argument.keyword.value: argument for argument in node.args if argument.keyword is not None}
+        named |= dict(zip(reversed(names[: len(given)]), reversed(given)))
+        value = named[name].value if name in named else None
+        if value is not None and _says(value, old):
+            return {value: _Literal(_literal(new, value))}
     return None
 
 

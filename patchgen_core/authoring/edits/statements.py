@@ -23,8 +23,11 @@ class StatementsInstead:
         previous = ""
         for text in self.texts:
             [statement] = cst.parse_module(text).body
-            gap = [cst.EmptyLine(indent=False)] * (2 if "@" in (text[0], previous[:1]) else 1)
-            lines = gap if statements else updated.leading_lines
+            wanted = 2 if "@" in (text[0], previous[:1]) else 1
+            lines = [cst.EmptyLine(indent=False)] * wanted
+            if not statements:
+                blank = sum(line.comment is None for line in updated.leading_lines)
+                lines = [*lines[blank if text[0] == "@" else wanted :], *updated.leading_lines]
             statements.append(statement.with_changes(leading_lines=lines))
             previous = text
         return cst.FlattenSentinel(statements)

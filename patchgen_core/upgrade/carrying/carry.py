@@ -30,7 +30,7 @@ Others = Mapping[str, tuple[ReleaseDefinition | None, ReleaseDefinition]]
 def carry_edit(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefinition, others: Others) -> CarriedEdit:
     """What becomes of an edit whose definition is another one in the new release."""
     try:
-        if edit.patch.kind == "parameter_addition":
+        if edit.patch.kind in ("parameter_addition", "parameter_removal"):
             return carry_parameter(edit, old, new)
         return _Carrier(edit, old, new, others).carry()
     except PatchgenError as error:
@@ -129,7 +129,7 @@ class _Carrier:
         """The place in another function of the new release, if the very code of it is in one, and new there."""
         before = self._before()
         wanted = [[form(node) for node in match.nodes] for match in before]
-        if not before or self.edit.patch.kind == "class_edit":
+        if not before or self.edit.patch.kind == "class_edit" or self.edit.patch.used_at is not None:
             return None
         places = [name for name, sides in self.others.items() if self._has(wanted, *sides, name)]
         if len(places) != 1:

@@ -1,4 +1,4 @@
-"""Parameters that edits add, in another release."""
+"""Parameters that edits add or take out, in another release."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 
 
 def carry_parameter(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefinition) -> CarriedEdit:
-    """What becomes of an added parameter, which may stand beside one that is called otherwise now."""
+    """What becomes of an added parameter, beside one that may be called otherwise now, and of one that goes."""
     before, after = _names(old), _names(new)
     name = edit.code.partition(":")[0].partition("=")[0].strip()
+    is_removal = edit.patch.kind == "parameter_removal"
+    if is_removal and edit.patch.at in before and edit.patch.at not in after and len(after) < len(before):
+        return CarriedEdit("now upstream", edit, f"upstream has no parameter '{edit.patch.at}' any more: delete it")
     if name in after:
         return CarriedEdit("now upstream", edit, f"upstream has the parameter '{name}' itself now: delete it")
     at = edit.patch.at

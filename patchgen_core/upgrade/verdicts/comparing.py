@@ -132,6 +132,7 @@ def _verdict(entry: PatchReplacement, target: TargetVerdict, findings: Sequence[
         risk=worst(finding.risk for finding in ordered),
         findings=ordered,
         new_name=target.new_name,
+        used_at=patch.used_at,
     )
 
 

@@ -232,7 +232,7 @@ def _is_outside(project: Project, path: Path) -> str:
 
 def _renames(files: ConfigFiles, wish: _Wish) -> Iterator[FileChanges]:
     """What has a config name a patch's target anew, and the class that it is of."""
-    location, old, new = wish.patch.location, wish.patch.target, wish.patch.new_name
+    location, old, new = wish.patch.used_at or wish.patch.location, wish.patch.target, wish.patch.new_name
     file = files.get(Path(location.file))
     yield file.path, rename_target(file, location.line, old, new)
     classes = [name.partition(".")[0] for name in (old, new)]
