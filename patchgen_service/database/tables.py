@@ -10,6 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from patchgen_service.database.base import Base as Base
 from patchgen_service.database.deliveries import WebhookDelivery as WebhookDelivery
+from patchgen_service.database.removals import RemovedRepository as RemovedRepository
 
 
 def _key(to: str, **options: Any) -> Any:
@@ -58,14 +59,6 @@ class Repository(Base):
     schedule: Mapped[str] = mapped_column(default="")
     run_count: Mapped[int] = mapped_column(default=0)
     created: Mapped[datetime]
-
-
-class RemovedRepository(Base):
-    """The number of a repository that was removed, which no other one gets: badges, feeds and webhooks name it."""
-
-    __tablename__ = "removed_repository"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
 class Commit(Base):

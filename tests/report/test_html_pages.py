@@ -369,8 +369,7 @@ def test_a_check_writes_a_page(
     assert "config changed: Norm.forward changed" in " ".join(tree.text("main"))
     assert "return x * 3" in [text.strip() for text in tree.text("ins")]
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["--all", "--html", str(page)])
+    assert main(["--all", "--html", str(page)]) == 2
     assert "--html goes with check" in capsys.readouterr().err
 
 

@@ -253,8 +253,8 @@ class ModelComparison:
         if self.recorder.is_interpreted and self.request.implementation not in (EAGER, PATCHED):
             return
         subject = make_subject(self.request, reference, batches, is_main=is_main, is_kernel_alone=self.is_kernel_alone)
-        for dimension, reason, variations in vary(subject, self.request.level):
-            self.varied.setdefault(f"{dimension.name} is varied, because {reason}", []).append(head.name)
+        for sentence, variations in vary(subject, self.request.level, self.recorder.is_interpreted):
+            self.varied.setdefault(sentence, []).append(head.name)
             for batch in variations:
                 if not self.request.why_left_out(head.name, batch.name):
                     yield self.request.dtypes[-1 if batch.is_narrow else 0], batch

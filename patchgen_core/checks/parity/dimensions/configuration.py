@@ -108,4 +108,4 @@ def _has_media(batch: ToyBatch) -> bool:
     return any(name in batch.inputs for names in _INPUTS.values() for name in names)
 
 
-DIMENSION = Dimension("configuration", _find_reason, _make_batches)
+DIMENSION = Dimension("configuration", _find_reason, _make_batches, is_for_interpreted=False)

@@ -55,8 +55,10 @@ class Dimension:
         find_reason: why the patches may matter to it, which notes tell; empty where they cannot.
         make_batches: what a head is run on, each batch in a mode, on upstream's model first; where that refuses one, a
             note says so.
+        is_for_interpreted: whether it is varied where patches call kernels themselves, which Triton interprets here.
     """
 
     name: str
     find_reason: Callable[[Subject], str]
     make_batches: Callable[[Subject], Iterable[ToyBatch]]
+    is_for_interpreted: bool = True

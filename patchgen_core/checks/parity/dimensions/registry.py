@@ -36,13 +36,16 @@ DIMENSIONS: tuple[Dimension, ...] = (
 )
 
 
-def vary(subject: Subject, level: str) -> Iterator[tuple[Dimension, str, tuple[ToyBatch, ...]]]:
-    """The dimensions that a level has varied, why, and the batches.
+def vary(subject: Subject, level: str, is_interpreted: bool) -> Iterator[tuple[str, tuple[ToyBatch, ...]]]:
+    """What is said of each dimension that may matter, and its batches.
 
     Args:
         level: one of the settings of a project.
+        is_interpreted: whether patches call kernels themselves, which Triton interprets.
     """
     for dimension in DIMENSIONS if level != QUICK else ():
         reason = dimension.find_reason(subject) or (f"the level is '{level}'" if level == THOROUGH else "")
-        if reason:
-            yield dimension, reason, tuple(dimension.make_batches(subject))
+        if reason and is_interpreted and not dimension.is_for_interpreted:
+            yield f"{dimension.name} is not varied where kernels that patches call are interpreted", ()
+        elif reason:
+            yield f"{dimension.name} is varied, because {reason}", tuple(dimension.make_batches(subject))
