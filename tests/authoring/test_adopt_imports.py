@@ -41,6 +41,7 @@ def test_what_importing_a_module_patches(site: Workspace) -> None:
     assert module.Norm().forward(8.5) == 3.0
 
 
+@pytest.mark.slow
 def test_importing_what_patches_nothing_is_an_error(site: Workspace) -> None:
     write(site, "patches.py", "import kernels\n\n\ndef patch(): ...\n")
     with pytest.raises(PatchgenError, match="importing patches changes nothing") as caught:
@@ -49,6 +50,7 @@ def test_importing_what_patches_nothing_is_an_error(site: Workspace) -> None:
     assert not list(site.models.rglob("*_patch_gen_config.py"))
 
 
+@pytest.mark.slow
 def test_importing_what_registers_patchers_names_them(site: Workspace) -> None:
     write(
         site,

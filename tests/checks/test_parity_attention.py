@@ -113,6 +113,7 @@ APART = "[hidden_states.shape[-1]] if kwargs.get('cu_seq_lens_q') is None else k
 MIXED = "[hidden_states.shape[-1]] if kwargs.get('cu_seq_lens_q') is None else [hidden_states.shape[-1]]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lengths", "count"), [(APART, 0), (MIXED, 1)], ids=["kept apart", "mixed"])
 def test_sequences_that_upstream_mixes_are_compared_with_each_alone(work: Workspace, lengths: str, count: int) -> None:
     parts = f"({CONVOLVED.format('part', '')} for part in hidden_states.split({lengths}, dim=-1))"

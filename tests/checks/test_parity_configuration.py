@@ -141,6 +141,7 @@ def test_a_patch_that_reads_no_field_is_run_with_the_toy_alone(work: Workspace) 
     assert not any("configuration is varied" in note for note in compare(work, patch, preamble=PREAMBLE).notes)
 
 
+@pytest.mark.slow
 def test_a_field_that_a_batch_gives_as_an_argument_is_asked_for_by_the_configuration_alone(work: Workspace) -> None:
     module = "transformers.models.mixtral.modeling_mixtral"
     text = edited("MixtralForCausalLM.forward", {"self.config.output_router_logits": "False"}, module)

@@ -89,24 +89,25 @@ def test_subcommands_do_what_the_flags_do(two: Workspace) -> None:
     assert json.loads(done.stdout)["generated"][0]["config"] == MODULE
 
 
-@pytest.mark.parametrize("name", [MODULE, "proj/models/toy", f"proj/models/toy/{Path(CONFIG).name}", "node"])
-@pytest.mark.parametrize(
-    "subcommand", ["check", "fix", "gate --checks drift", "generate", "slim", "absorb", "--check"]
-)
+FILE = f"proj/models/toy/{Path(CONFIG).name}"
+NAMES = {"module": MODULE, "file": FILE, "folder": "proj/models/toy", "node id": f"{FILE}::drift"}
+NAMED = [("check", name) for name in NAMES]
+NAMED += [(subcommand, "folder") for subcommand in ("fix", "gate --checks drift", "generate", "slim", "absorb")]
+
+
+@pytest.mark.parametrize(("subcommand", "name"), NAMED)
 def test_configs_are_named_by_module_file_folder_or_node_id(two: Workspace, subcommand: str, name: str) -> None:
     two.patchgen("--all")
-    name = f"proj/models/toy/{Path(CONFIG).name}::drift" if name == "node" else name
-    done = two.patchgen(*subcommand.split(), name, "--json")
+    done = two.patchgen(*subcommand.split(), NAMES[name], "--json")
     assert done.returncode == 0, done.stderr
     assert "other_patch_gen_config" not in done.stdout
 
 
 def test_gate_runs_the_one_item_of_a_node_id(two: Workspace) -> None:
     two.patchgen("--all")
-    path = f"proj/models/toy/{Path(CONFIG).name}"
-    done = two.patchgen("gate", f"{path}::drift", "--json")
+    done = two.patchgen("gate", f"{FILE}::drift", "--json")
     assert [result["check"] for result in json.loads(done.stdout)["results"]] == ["drift"]
-    done = two.patchgen("gate", f"{path}::drft")
+    done = two.patchgen("gate", f"{FILE}::drft")
     assert (done.returncode, done.stderr.partition("\n  ")[2]) == (2, "Did you mean 'drift'?\n")
 
 

@@ -107,6 +107,7 @@ def test_an_environment_is_made_once(
     assert replace(recipe, constraints="tiny<3\n").digest != recipe.digest
 
 
+@pytest.mark.slow
 def test_what_stops_installing_says_why_and_leaves_the_others(
     environment: PythonEnvironment, folder: Path, recipe: Recipe
 ) -> None:
