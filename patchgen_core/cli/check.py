@@ -74,12 +74,14 @@ def check_configs(options: argparse.Namespace, selection: Selection) -> int:
 
 
 def count_findings(checked: Iterable[Checked]) -> dict[str, int]:
-    """How often each rule and each state of a drifted config was found, the most frequent first."""
+    """How often each state of a drifted config was found, and each rule, errors and warnings apart; the most frequent
+    first."""
     counts: Counter[str] = Counter()
     for one in checked:
         results = (drift_result(result) for result in one.report.results)
         counts.update(result.status for result in results if result.is_bad)
-        counts.update(problem.code for result in one.contracts for problem in (*result.errors, *result.warnings))
+        counts.update(f"{problem.code} error" for result in one.contracts for problem in result.errors)
+        counts.update(f"{problem.code} warning" for result in one.contracts for problem in result.warnings)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -118,7 +120,8 @@ def _print_statistics(options: argparse.Namespace, counts: Mapping[str, int]) ->
 
     names = {rule.code: rule.name for rule in EVERY_RULE}
     for key, count in counts.items():
-        make_console(options).print(f"{count:5}  {key}  {names.get(key, '')}".rstrip(), soft_wrap=True)
+        name = names.get(key.partition(" ")[0], "")
+        make_console(options).print(f"{count:5}  {key}{f': {name}' if name else ''}", soft_wrap=True)
 
 
 def _print_json(options: argparse.Namespace, checked: Sequence[Checked]) -> None:
