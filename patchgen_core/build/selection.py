@@ -51,5 +51,4 @@ def select_configs(
     """
     if is_whole(project, names):
         return Selection(project, None, variable, output)
-    configs = dict.fromkeys(path for name in names for path in find_named_configs(project, name))
-    return Selection(project, tuple(configs) or None, variable, output)
+    return Selection(project, tuple(find_named_configs(project, names)) or None, variable, output)

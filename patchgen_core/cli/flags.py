@@ -90,13 +90,12 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 def _refuse_misspelt(options: argparse.Namespace, project: Project | None) -> None:
     """A PatchgenError where the first word is near to a subcommand, and no config."""
-    from patchgen_core.cli.subcommands import list_subcommands
+    from patchgen_core.cli.subcommands import list_names
 
     word = options.paths[0] if options.paths else ""
     if not word.isidentifier() or os.path.exists(word):
         return
-    names = [name for commands in list_subcommands().values() for name in commands]
-    hint = did_you_mean(word, names)
+    hint = did_you_mean(word, list_names())
     try:
         (project or find_named_project([])).config_path(word)
     except PatchgenError as error:

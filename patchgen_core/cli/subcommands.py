@@ -89,6 +89,11 @@ def list_subcommands() -> dict[str, dict[str, str]]:
     return GROUPS | ({"Of other packages": added} if added else {})
 
 
+def list_names() -> list[str]:
+    """The names of all subcommands."""
+    return [name for commands in list_subcommands().values() for name in commands]
+
+
 def help_text() -> str:
     """What ``patchgen --help`` says of subcommands, below their usage."""
     lines = []

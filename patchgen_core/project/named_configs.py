@@ -14,12 +14,16 @@ from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from patchgen_core.project.table import has_table, load_project
 
 
-def find_named_configs(project: Project, name: str) -> list[Path]:
-    """The config files that a name means: those in a folder, that of a file, a dotted module or a node id.
+def find_named_configs(project: Project, names: Iterable[str]) -> list[Path]:
+    """The config files that names mean, each once: those in a folder, that of a file, a dotted module or a node id.
 
     Raises:
-        PatchgenError: there is none; the nearest one is named.
+        PatchgenError: there is none of a name; the nearest one is named.
     """
+    return list(dict.fromkeys(path for name in names for path in _find_configs_of(project, name)))
+
+
+def _find_configs_of(project: Project, name: str) -> list[Path]:
     path = path_of(name)
     if not os.path.isdir(path):
         return [project.config_path(path)]

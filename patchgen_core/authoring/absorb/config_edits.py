@@ -12,6 +12,7 @@ from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChan
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.authoring.edits.free_names import free_name
+from patchgen_core.authoring.edits.literals import literal
 from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
 from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
 from patchgen_core.authoring.slim.parameters import NoEdits
@@ -72,7 +73,7 @@ class ConfigEditor:
         if change.kind == "removed":
             if "." in change.name:
                 raise NotAbsorbed("no patch takes a method away; override it")
-            return self._call(change, "excluded", f"exclude_from_output({_quoted(change.name)})")
+            return self._call(change, "excluded", f"exclude_from_output({literal(change.name)})")
         assert change.new is not None
         if change.new.count > 1 or (change.old is not None and change.old.count > 1):
             raise NotAbsorbed("several definitions have its name")
@@ -86,7 +87,7 @@ class ConfigEditor:
             return self._declare(change, "added", "add_helper", change.new.whole)
         call = "replace_class" if isinstance(change.new.node, ast.ClassDef) else "replace_function"
         return self._declare(
-            change, "replaced", f"{call}({_quoted(change.name)})", self._renamed(change.new, change.name)
+            change, "replaced", f"{call}({literal(change.name)})", self._renamed(change.new, change.name)
         )
 
     # --- what the config declares already --------------------------------------------------------------
@@ -158,7 +159,7 @@ class ConfigEditor:
         text = self._renamed(new, change.name, with_decorators=not has_same)
         options += "" if has_same or not (change.old and change.old.decorators) else ", keep_decorators=False"
         word = "added" if change.kind == "added" else "overridden"
-        return self._declare(change, word, f"override_method({_quoted(change.name)}{options})", text)
+        return self._declare(change, word, f"override_method({literal(change.name)}{options})", text)
 
     def _renamed(self, new: DefinitionText, target: str, with_decorators: bool = True) -> str:
         """A definition under a name that the config's file does not have."""
@@ -188,18 +189,18 @@ class ConfigEditor:
         names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
         if not names:
             raise NotAbsorbed("no patch takes such a statement away")
-        return self._call(change, "excluded", f"exclude_from_output({', '.join(map(_quoted, names))})")
+        return self._call(change, "excluded", f"exclude_from_output({', '.join(map(literal, names))})")
 
     def _edit_import(self, change: StatementChange, node: ast.Import | ast.ImportFrom) -> ConfigEdit:
         [alias] = node.names
         if change.kind == "removed":
             bound = alias.asname or alias.name.partition(".")[0]
-            return self._call(change, "dropped", f"drop_import_names({_quoted(bound)})")
+            return self._call(change, "dropped", f"drop_import_names({literal(bound)})")
         if alias.name == "*" or (isinstance(node, ast.ImportFrom) and node.level):
             raise NotAbsorbed("name what is imported, and its module in full")
-        arguments = [_quoted(alias.name if isinstance(node, ast.Import) else node.module or "")]
-        arguments += [f"names=[{_quoted(alias.name)}]"] if isinstance(node, ast.ImportFrom) else []
-        arguments += [f"alias={_quoted(alias.asname)}"] if alias.asname else []
+        arguments = [literal(alias.name if isinstance(node, ast.Import) else node.module or "")]
+        arguments += [f"names=[{literal(alias.name)}]"] if isinstance(node, ast.ImportFrom) else []
+        arguments += [f"alias={literal(alias.asname)}"] if alias.asname else []
         return self._call(change, "imported", f"add_import({', '.join(arguments)})")
 
 
@@ -216,7 +217,3 @@ def make_edits(
         except PatchgenError as error:
             left.append((change, error.problems[0].message))
     return edits, left
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'

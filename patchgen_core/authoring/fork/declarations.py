@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from patchgen_core.authoring.edits.free_names import free_name
+from patchgen_core.authoring.edits.literals import block_literal, literal
 from patchgen_core.authoring.edits.needed_imports import needed_names
 from patchgen_core.authoring.fork.class_edits import ClassDifference, compare_classes
 from patchgen_core.authoring.fork.module_parts import (
@@ -124,10 +125,10 @@ class Declarations:
             elif attribute:
                 by_module.setdefault(module, []).append(name if name == attribute else f"{attribute} as {name}")
             else:
-                alias = f", alias={_quoted(name)}" if name != module else ""
-                yield Block("", f"config.add_import({_quoted(module)}{alias})\n")
+                alias = f", alias={literal(name)}" if name != module else ""
+                yield Block("", f"config.add_import({literal(module)}{alias})\n")
         for module, names in by_module.items():
-            yield Block("", f"config.add_import({_quoted(module)}, names=[{', '.join(map(_quoted, names))}])\n")
+            yield Block("", f"config.add_import({literal(module)}, names=[{', '.join(map(literal, names))}])\n")
 
     def _statements(self) -> Iterator[Block]:
         """The statements that upstream lacks."""
@@ -143,9 +144,9 @@ class Declarations:
             text = self.theirs.source.segment(statement)
             above = self.theirs.source.comment_line(statement)
             comments = self.theirs.source.lines[above - 1 : self.theirs.source.first_line(statement) - 1]
-            quoted = _in_quotes("\n".join([*comments, text]))
+            quoted = block_literal("\n".join([*comments, text]))
             after = self.places.after(statement)
-            call = f"add_block_after({_quoted(after)}, {quoted})" if after else f"add_post_import_block({quoted})"
+            call = f"add_block_after({literal(after)}, {quoted})" if after else f"add_post_import_block({quoted})"
             yield Block("", f"config.{call}\n")
 
     # --- definitions -----------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ class Declarations:
 
     def _helper(self, name: str, node: Definition) -> Block:
         after = self.places.after(node)
-        call = f"@config.add_helper_after({_quoted(after)})" if after else "@config.add_helper"
+        call = f"@config.add_helper_after({literal(after)})" if after else "@config.add_helper"
         text = _whole(self.theirs.source, node)
         return Block(name, f"{self._comments(node)}{call}\n{text}\n", text, "added")
 
@@ -187,7 +188,7 @@ class Declarations:
             difference = compared or difference
         if is_whole:
             text = _whole(self.theirs.source, theirs)
-            call = f"@config.replace_class({_quoted(name)})"
+            call = f"@config.replace_class({literal(name)})"
             yield Block(name, f"{self._comments(theirs)}{call}\n{text}\n", text, "replaced")
             return
         yield from self._class_edits(name, difference)
@@ -199,12 +200,12 @@ class Declarations:
 
     def _class_edits(self, name: str, difference: ClassDifference) -> Iterator[Block]:
         if difference.dropped:
-            names = ", ".join(map(_quoted, (name, *difference.dropped)))
+            names = ", ".join(map(literal, (name, *difference.dropped)))
             yield Block(name, f"config.drop_decorators({names})\n", word="without decorators")
         for code in difference.deleted:
-            yield Block(name, f"config.delete_code({_quoted(name)}, {_in_literal(code)})\n", word="edited")
+            yield Block(name, f"config.delete_code({literal(name)}, {literal(code)})\n", word="edited")
         for old, new in difference.replaced:
-            call = f"config.replace_code({_quoted(name)}, {_in_literal(old)}, {_in_literal(new)})\n"
+            call = f"config.replace_code({literal(name)}, {literal(old)}, {literal(new)})\n"
             yield Block(name, call, word="edited")
         if difference.body or difference.bases or difference.decorators:
             own = f"Edited{name.lstrip('_')}"
@@ -213,7 +214,7 @@ class Declarations:
             body = "\n".join(f"    {line}" if line else "" for line in (*difference.body, "..."))
             head = "".join(f"{decorator}\n" for decorator in difference.decorators)
             text = f"{head}class {own}{bases}:\n{body}\n"
-            yield Block(name, f"@config.edit_class({_quoted(name)})\n{text}", text, "edited")
+            yield Block(name, f"@config.edit_class({literal(name)})\n{text}", text, "edited")
 
     def _function(self, name: str) -> Iterator[Block]:
         """A method or function that both have, or that upstream's class lacks."""
@@ -230,13 +231,13 @@ class Declarations:
                 return
         text = _whole(self.theirs.source, new, own)
         if "." not in name:
-            call = f"replace_function({_quoted(name)})"
+            call = f"replace_function({literal(name)})"
         else:
             options = ", add=True" if old is None else ""
             options += ", keep_decorators=False" if old is not None and _decorators(old) != _decorators(new) else ""
             if old is not None and not options:
                 text = _without_decorators(text, new)
-            call = f"override_method({_quoted(name)}{options})"
+            call = f"override_method({literal(name)}{options})"
         word = "added" if old is None else "overridden" if "." in name else "replaced"
         yield Block(name, f"{self._comments(new)}@config.{call}\n{text}\n", text, word)
 
@@ -255,11 +256,11 @@ class Declarations:
         added = [d for d in after if d not in kept]
         kind = "method" if "." in name else "function"
         if dropped:
-            texts.append(f"config.drop_decorators({', '.join(map(_quoted, (name, *dropped)))})\n")
+            texts.append(f"config.drop_decorators({', '.join(map(literal, (name, *dropped)))})\n")
         if added:
             head = "".join(f"@{d}\n" for d in added)
             parameters = "self" if kind == "method" else ""
-            texts.append(f"@config.edit_{kind}({_quoted(name)})\n{head}def decorated_{own}({parameters}):\n    ...\n")
+            texts.append(f"@config.edit_{kind}({literal(name)})\n{head}def decorated_{own}({parameters}):\n    ...\n")
         if sum(t.count("\n") for t in texts) > text.count("\n") + 1 or not texts:
             return None
         comments = self._comments(new)
@@ -351,25 +352,12 @@ def _decorator_name(text: str) -> str:
 
 def _external(name: str, module: str, attribute: str) -> str:
     arguments = (("target", name), ("replacement_module", module), ("replacement_name", attribute))
-    inner = ", ".join(f"{key}={_quoted(value)}" for key, value in arguments)
+    inner = ", ".join(f"{key}={literal(value)}" for key, value in arguments)
     return f"config.patches.append(create_patch_from_external({inner}))\n"
 
 
 def _call(function: str, names: Iterable[str]) -> str:
-    return f"config.{function}({', '.join(map(_quoted, names))})\n"
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
-
-
-def _in_quotes(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    return f'"""\n{escaped}\n"""'
-
-
-def _in_literal(text: str) -> str:
-    return _in_quotes(text) if "\n" in text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"config.{function}({', '.join(map(literal, names))})\n"
 
 
 def block_lines(blocks: Sequence[str], first: int) -> list[range]:

@@ -7,9 +7,12 @@ import builtins
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from patchgen_core.authoring.edits.literals import literal
+
 REST = "..."
 _DROP = "drop_decorators"
 _BUILTINS = frozenset(dir(builtins))
+_INDENT = "    "
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Holder:
 
     def call(self, method: str, arguments: Sequence[str]) -> str:
         """A call of one of its methods."""
-        targets = [_quoted(self.target)] if self.target else []
+        targets = [literal(self.target, _INDENT)] if self.target else []
         return _call(f"{self.name}.{method}", [*targets, *arguments])
 
     def decorator(self, arguments: Sequence[str]) -> str:
@@ -45,7 +48,7 @@ class PlacedCode:
 
     def text(self, holder: Holder, name: str, options: Sequence[str], bound: Sequence[str]) -> str:
         """Its declaration, by a function ``name`` whose parameters are those of ``bound`` that the code uses."""
-        at = [f"at={_quoted(self.at)}"] if self.at else []
+        at = [f"at={literal(self.at, _INDENT)}"] if self.at else []
         return f"{holder.decorator([*at, *options])}\n{self.function(name, bound)}"
 
     def function(self, name: str, bound: Sequence[str]) -> str:
@@ -73,8 +76,9 @@ class QuotedEdit:
 
     def text(self, holder: Holder, options: Sequence[str]) -> str:
         """Its declaration."""
-        named = [f"{name}={_quoted(value)}" for name, value in self.options if value]
-        return holder.call(self.method, [*map(_quoted, self.arguments), *named, *options]) + "\n"
+        named = [f"{name}={literal(value, _INDENT)}" for name, value in self.options if value]
+        arguments = [literal(argument, _INDENT) for argument in self.arguments]
+        return holder.call(self.method, [*arguments, *named, *options]) + "\n"
 
 
 def replaced_code(old: str, new: str) -> QuotedEdit:
@@ -138,15 +142,6 @@ def _name_of(edit: PlacedCode, otherwise: str, taken: Collection[str]) -> str:
 
 def _call(function: str, arguments: Sequence[str]) -> str:
     return f"{function}({', '.join(arguments)})"
-
-
-def _quoted(text: str) -> str:
-    """A text as a literal in double quotes."""
-    escaped = text.replace("\\", "\\\\")
-    if "\n" not in text:
-        return '"' + escaped.replace('"', '\\"') + '"'
-    indented = "\n".join(f"    {line}" if line else "" for line in escaped.replace('"""', '\\"\\"\\"').split("\n"))
-    return f'"""\n{indented}\n    """'
 
 
 def _used_names(lines: Sequence[str], bound: Collection[str]) -> list[str]:

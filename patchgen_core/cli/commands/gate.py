@@ -114,7 +114,7 @@ def _find_items(gate: Gate, home: Project, paths: Sequence[str]) -> list[Item]:
 
 def _find_items_of(gate: Gate, home: Project, path: str) -> list[Item]:
     """All items of the configs that a path means; the one of a node id."""
-    items = gate.items(find_named_configs(home, path))
+    items = gate.items(find_named_configs(home, [path]))
     _, _, name = path.partition("::")
     chosen = [item for item in items if name in ("", item.name)]
     if not chosen:

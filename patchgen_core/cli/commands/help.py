@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from patchgen_core.cli import flags
-from patchgen_core.cli.subcommands import find_subcommand, list_subcommands
+from patchgen_core.cli.subcommands import find_subcommand, list_names
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project.project import Project
 
@@ -26,9 +26,8 @@ def run(options: argparse.Namespace, _: Project | None) -> int:
         return 0
     command = find_subcommand(options.subcommand)
     if command is None:
-        names = [name for commands in list_subcommands().values() for name in commands]
         raise PatchgenError(
-            f"there is no subcommand '{options.subcommand}'", None, did_you_mean(options.subcommand, names)
+            f"there is no subcommand '{options.subcommand}'", None, did_you_mean(options.subcommand, list_names())
         )
     command.build_parser(f"{options.prog} {options.subcommand}").print_help()
     return 0

@@ -58,8 +58,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.upstream.releases import Releases, release_folder
 
     project = project or find_named_project(options.paths)
-    paths = list(dict.fromkeys(path for name in options.paths for path in find_named_configs(project, name)))
-    selection = select_configs(project, paths, options.package)
+    selection = select_configs(project, find_named_configs(project, options.paths), options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)
     columns = find_columns(releases, _requested_releases(options, selection, releases), fetching)

@@ -81,8 +81,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         from patchgen_core.upgrade.writing.git import refuse_dirty
 
         refuse_dirty(project.base)
-    paths = list(dict.fromkeys(path for name in options.paths for path in find_named_configs(project, name)))
-    selection = select_configs(project, paths, options.package)
+    selection = select_configs(project, find_named_configs(project, options.paths), options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     release = _release(options, releases, selection)
     with show_progress(options) as progress:
