@@ -14,7 +14,7 @@ import pytest
 from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
-from patchgen_core.report.gate.github import is_github, workflow_commands, write_step_summary
+from patchgen_core.report.gate.github import find_workspace, is_github, workflow_commands, write_step_summary
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.terminal import (
     Commands,
@@ -212,8 +212,7 @@ class Reporter:
         terminalreporter.section("patchgen", bold=True)
         self._print(self.config.get_terminal_writer(), report)
         if is_github(os.environ):
-            workspace = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
-            for command in workflow_commands(report, workspace):
+            for command in workflow_commands(report, find_workspace(os.environ, self.config.rootpath)):
                 terminalreporter.write_line(command)
 
     def _lines(self, report: GateReport) -> Iterator[Line]:

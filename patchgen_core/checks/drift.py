@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.build.results import Cause, ConfigResult
+from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_orphans, fix_result, remove
-from patchgen_core.checks.result import CheckResult, Status, drift_result, relative_to
+from patchgen_core.checks.result import CheckResult, Status, drift_result, orphans_result
 from patchgen_core.errors import Problem
 from patchgen_core.project.table import load_project
 
@@ -52,7 +52,4 @@ class DriftCheck(Check):
         if orphans and self.session.settings.prune:
             remove(orphans)
             status = "fixed"
-        root = relative_to(project.base)
-        causes = tuple(Cause("orphan", f"{root(str(orphan))}: no config makes it any more") for orphan in orphans)
-        removed = tuple(map(str, orphans)) if status == "fixed" else ()
-        return CheckResult(path.name, str(path), 0, self.name, status, causes=causes, removed=removed)
+        return orphans_result(path, orphans, status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -179,6 +179,14 @@ def drift_result(result: ConfigResult) -> CheckResult:
         loading_reason=outcome.loading_reason,
         notes=(f"not cached: {outcome.uncacheable}",) if outcome.uncacheable and outcome.loading == "stubbed" else (),
     )
+
+
+def orphans_result(path: Path, orphans: Sequence[Path], status: Status) -> CheckResult:
+    """The record of the search for generated files that no config makes; ``path`` is the project's file."""
+    root = relative_to(path.parent)
+    causes = tuple(Cause("orphan", f"{root(str(orphan))}: no config makes it any more") for orphan in orphans)
+    removed = tuple(map(str, orphans)) if status == "fixed" else ()
+    return CheckResult(path.name, str(path), 0, "drift", status, causes=causes, removed=removed)
 
 
 def pack(result: CheckResult) -> dict[str, Any]:

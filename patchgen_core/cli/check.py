@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import fix
-from patchgen_core.checks.result import drift_result
+from patchgen_core.checks.result import CheckResult, drift_result, orphans_result
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
-from patchgen_core.cli.printing import make_console, print_json, show_progress, warn_of_failure
+from patchgen_core.cli.printing import make_console, print_findings, print_json, show_progress, warn_of_failure
 from patchgen_core.cli.selecting import select_of
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.named_configs import split_by_project
+from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.report.drift.summary import print_clean
+from patchgen_core.report.gate.report import GateReport
 
 if TYPE_CHECKING:
-    from patchgen_core.checks.result import CheckResult
     from patchgen_core.project.project import Project
 
 
@@ -52,25 +53,17 @@ def check_projects(options: argparse.Namespace, project: Project | None) -> int:
     checked = []
     for part, names in parts:
         checked.append(_check(options, select_of(options, part, names)))
-        if not options.json:
+        if options.output_format == "text":
             if len(parts) > 1:
                 print(f"{display_path(part.base)}:", flush=True)
             _print(options, checked[-1])
     if options.json:
         _print_json(options, checked)
+    elif options.output_format != "text":
+        print_findings(options.output_format, _join(checked), parts[0][0].base)
     elif options.statistics:
         _print_statistics(options, count_findings(checked))
     return 0 if options.exit_zero else max(one.exit_code for one in checked)
-
-
-def check_configs(options: argparse.Namespace, selection: Selection) -> int:
-    """Check what is selected, mend it where that is wanted, and print the results; returns the exit code."""
-    checked = _check(options, selection)
-    if options.json:
-        _print_json(options, [checked])
-    else:
-        _print(options, checked)
-    return checked.exit_code
 
 
 def count_findings(checked: Iterable[Checked]) -> dict[str, int]:
@@ -113,6 +106,16 @@ def _print(options: argparse.Namespace, checked: Checked) -> None:
         print_drift(make_console(options), checked.report, options.verbose)
         if options.contracts:
             print_contracts(make_console(options), checked.contracts, options.verbose)
+
+
+def _join(checked: Iterable[Checked]) -> GateReport:
+    """What was found as a run of the gate's checks."""
+    results: list[CheckResult] = []
+    for one in checked:
+        results += [*map(drift_result, one.report.results), *one.contracts]
+        if one.report.orphans and one.report.project is not None:
+            results.append(orphans_result(one.report.project.base / PYPROJECT, one.report.orphans, "failed"))
+    return GateReport(tuple(results))
 
 
 def _print_statistics(options: argparse.Namespace, counts: Mapping[str, int]) -> None:

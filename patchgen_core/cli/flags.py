@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from patchgen_core.cli.arguments import EXIT_CODES, add_config_name, add_no_cache, add_output, add_paths, add_rules
-from patchgen_core.cli.printing import add_printing, read_rules
+from patchgen_core.cli.printing import add_formats, read_rules
 from patchgen_core.cli.selecting import select_named, watch_named
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project.named_configs import find_named_project
@@ -56,7 +56,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add_rules(parser)
     add("--html", type=Path, metavar="FILE", help="with --check: write the results as a page, one file, as well")
     add_no_cache(parser)
-    add_printing(parser, "print results as JSON")
+    add_formats(parser)
     add("--version", action="store_true", help="print the version")
     parser.set_defaults(exit_zero=False, statistics=False)
     return parser
@@ -111,6 +111,7 @@ def _check_usage(options: argparse.Namespace) -> None:
         "--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json": o.watch
         and (o.check or o.fix or shows or o.json),
         "--fix goes with --check": o.fix and not o.check,
+        "--output-format github and sarif go with check": o.output_format in ("github", "sarif") and not o.check,
         "--html goes with check": o.html is not None and not o.check,
         "--prune goes with --check --fix": o.prune and not o.fix,
         "--select goes with check": o.select is not None and not o.check,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError
@@ -18,12 +20,58 @@ if TYPE_CHECKING:
 
     from patchgen_core.build.cache import Cache
     from patchgen_core.build.results import Progress
+    from patchgen_core.report.gate.report import GateReport
+
+
+FORMATS = ("text", "json", "github", "sarif")
+"""How findings can be printed: for people, as JSON, as annotations of GitHub Actions, for code scanning."""
+
+
+class _SetFormat(argparse.Action):
+    """Sets ``output_format``, and ``json`` with it, which other subcommands have alone."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.output_format = values or "json"
+        namespace.json = namespace.output_format == "json"
 
 
 def add_printing(parser: argparse.ArgumentParser, json_help: str) -> None:
     """Add what concerns how results are printed."""
     parser.add_argument("--json", action="store_true", help=json_help)
+    _add_no_color(parser)
+
+
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    """Add what concerns how findings are printed."""
+    text = f"how findings are printed: {', '.join(FORMATS)} (default: text)"
+    parser.add_argument(
+        "--output-format", choices=FORMATS, action=_SetFormat, default="text", metavar="FORMAT", help=text
+    )
+    parser.add_argument("--json", action=_SetFormat, nargs=0, default=False, help="the same as --output-format json")
+    _add_no_color(parser)
+
+
+def _add_no_color(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-color", action="store_true", help="print without colours")
+
+
+def print_findings(output_format: str, report: GateReport, root: Path) -> None:
+    """Print what a run found in a format that is not for people; paths below ``root`` are relative to it."""
+    if output_format == "github":
+        from patchgen_core.report.gate.github import find_workspace, workflow_commands
+
+        for command in workflow_commands(report, find_workspace(os.environ, root)):
+            print(command)
+        return
+    from patchgen_core.report.gate.formats import FORMATS as FILES
+
+    print(FILES[f".{output_format}"].text(report, root, root), end="")
 
 
 def make_console(options: argparse.Namespace, stderr: bool = False) -> Console:

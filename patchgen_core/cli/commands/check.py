@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from patchgen_core.cli.arguments import EXIT_CODES, add_config_name, add_no_cache, add_output, add_paths, add_rules
-from patchgen_core.cli.printing import add_printing, read_rules
+from patchgen_core.cli.printing import add_formats, read_rules
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 
 
@@ -29,7 +30,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--html", type=Path, metavar="FILE", help="write the results as a page, one file, as well")
     add_no_cache(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="name every config, and how it was loaded")
-    add_printing(parser, "print results as JSON")
+    add_formats(parser)
     parser.set_defaults(contracts=True)
     return parser
 
@@ -39,4 +40,6 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.cli.check import check_projects
 
     read_rules(options)
+    if options.statistics and options.output_format in ("github", "sarif"):
+        raise PatchgenError(f"--statistics has no place in the format {options.output_format}: use text or json")
     return check_projects(options, project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from patchgen_core.cli.arguments import EXIT_CODES, add_config_name, add_no_cache, add_paths
-from patchgen_core.cli.printing import add_printing
+from patchgen_core.cli.printing import add_formats
 from patchgen_core.project.project import Project
 
 
@@ -22,7 +22,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument("--prune", action="store_true", help="remove generated files that no config makes")
     add_no_cache(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="name every config, and how it was loaded")
-    add_printing(parser, "print results as JSON")
+    add_formats(parser)
     parser.set_defaults(
         fix=True,
         contracts=False,

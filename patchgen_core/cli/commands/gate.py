@@ -13,14 +13,13 @@ from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
 from patchgen_core.cli.arguments import EXIT_CODES, add_no_cache, add_paths
-from patchgen_core.cli.printing import add_printing, make_console, show_progress
+from patchgen_core.cli.printing import add_formats, make_console, print_findings, show_progress
 from patchgen_core.cli.streaming import add_streaming, open_stream
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project.named_configs import find_named_configs, is_whole, path_of, split_by_project
 from patchgen_core.project.project import Project, no_configs
 from patchgen_core.report.gate.details import print_details, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
-from patchgen_core.report.gate.json import gate_json
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.stream import Stream
 from patchgen_core.report.gate.terminal import (
@@ -45,14 +44,14 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--checks", metavar="CHECKS", help="checks to run, separated by commas, such as drift,contract (default: all)")
     add("--fix", action="store_true", help="rewrite generated files that drifted")
     add("--prune", action="store_true", help="remove generated files that no config makes")
-    add("--report", type=Path, metavar="PATH", help="write the results to a .json, .md or .html file")
+    add("--report", type=Path, metavar="PATH", help="write the results to a .json, .md, .html or .sarif file")
     add("--device", default=DEVICES[0], metavar="DEVICE", help=f"where models and kernels run: {', '.join(DEVICES)}")
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
     add_no_cache(parser)
     add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
-    add_printing(parser, "print the report as JSON")
+    add_formats(parser)
     parser.set_defaults(prog=prog)
     return parser
 
@@ -86,10 +85,10 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     if options.report is not None:
         report, no_picture = with_pictures(report, options.report)
         write_report(report, options.report, root)
-    if options.json:
-        print(gate_json(report, root), end="")
-    else:
+    if options.output_format == "text":
         _print(options, report, no_picture)
+    else:
+        print_findings(options.output_format, report, root)
     return report.exit_code
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from patchgen_core.cli.printing import add_printing, make_console
+from patchgen_core.cli.printing import add_formats, make_console, print_findings
 from patchgen_core.project.project import Project
 from patchgen_core.report.gate.formats import write_report
-from patchgen_core.report.gate.json import gate_json, read_report
+from patchgen_core.report.gate.json import read_report
 from patchgen_core.report.gate.report import merge_reports
 from patchgen_core.report.gate.terminal import print_gate
 
@@ -22,9 +22,9 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("reports", nargs="+", type=Path, help="report to read, a .json file")
-    add("-o", "--output", type=Path, help="file to write the merged report to, .json, .md or .html")
+    add("-o", "--output", type=Path, help="file to write the merged report to, .json, .md, .html or .sarif")
     add("-v", "--verbose", action="store_true", help="show a row for every config")
-    add_printing(parser, "print the merged report as JSON")
+    add_formats(parser)
     return parser
 
 
@@ -33,8 +33,8 @@ def run(options: argparse.Namespace, _: Project | None) -> int:
     report = merge_reports(read_report(path, Path.cwd()) for path in options.reports)
     if options.output is not None:
         write_report(report, options.output, Path.cwd())
-    if options.json:
-        print(gate_json(report, Path.cwd()), end="")
+    if options.output_format != "text":
+        print_findings(options.output_format, report, Path.cwd())
         return report.exit_code
     console = make_console(options)
     print_gate(console, report, options.verbose)

@@ -24,17 +24,24 @@ class Format:
 
     Attributes:
         text: the text of a file, given the report, the file's path, and the folder that paths are shown from.
-        has_plots: whether that draws the errors by layer; else pictures are drawn beside the file.
+        has_plots: whether it needs no pictures of the errors by layer beside the file.
     """
 
     text: Callable[[GateReport, Path, Path], str]
     has_plots: bool = False
 
 
+def _sarif(report: GateReport, root: Path) -> str:
+    from patchgen_core.report.gate.sarif import gate_sarif  # with the texts of all rules
+
+    return gate_sarif(report, root)
+
+
 FORMATS = {
     ".json": Format(lambda report, _, root: gate_json(report, root)),
     ".md": Format(lambda report, path, _: gate_markdown(report, path.parent)),
     ".html": Format(lambda report, _, root: gate_html(report, root), has_plots=True),
+    ".sarif": Format(lambda report, _, root: _sarif(report, root), has_plots=True),
 }
 """The formats by the ending of a file's name."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, CheckResult, relative_to, with_paths
-from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.checks.result import relative_to
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.report.gate.findings import list_findings
 from patchgen_core.report.gate.report import GateReport
 
 
@@ -15,35 +16,22 @@ def is_github(environment: Mapping[str, str]) -> bool:
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
+def find_workspace(environment: Mapping[str, str], folder: Path) -> Path:
+    """The folder that a job's paths are shown from; ``folder`` outside of a job."""
+    return Path(environment.get("GITHUB_WORKSPACE") or folder)
+
+
 def workflow_commands(report: GateReport, workspace: Path) -> Iterator[str]:
     """A workflow command for each thing found; GitHub shows it at the line it names.
 
     Source of the format: docs.github.com, "Workflow commands for GitHub Actions".
     """
-    for result in report.results:
-        result = with_paths(result, relative_to(workspace))
-        title = _escape_property(f"patchgen {result.name}: {result.config}")
-        messages = [("error", *message) for message in _error_messages(result)] if result.status in BAD else []
-        messages += [("warning", *_problem_message(result, problem)) for problem in result.warnings]
-        for kind, at, message in messages:
-            place = f"file={_escape_property(at.file)}" + (f",line={at.line}" if at.line else "")
-            yield f"::{kind} {place},title={title}::{_escape(message)}"
-
-
-def _error_messages(result: CheckResult) -> Iterator[tuple[Location, str]]:
-    at = Location(result.path, result.line)
-    if result.reason and not result.causes and not result.errors:
-        yield at, result.headline
-    yield from ((at, str(cause)) for cause in result.causes)
-    yield from (_problem_message(result, problem) for problem in result.errors)
-
-
-def _problem_message(result: CheckResult, problem: Problem) -> tuple[Location, str]:
-    lines = [problem.title, problem.hint]
-    if problem.generated is not None:
-        generated = problem.generated.location
-        lines.insert(1, f"in {generated.file}, line {generated.line}")
-    return problem.location or Location(result.path, result.line), "\n".join(filter(None, lines))
+    for finding in list_findings(report, relative_to(workspace)):
+        at, generated = finding.at, finding.generated
+        place = f"file={_escape_property(at.file)}" + (f",line={at.line}" if at.line else "")
+        seen = f"in {generated.file}, line {generated.line}" if generated else ""
+        message = "\n".join(filter(None, [f"{finding.code} {finding.message}".lstrip(), seen, finding.hint]))
+        yield f"::{finding.level} {place},title={_escape_property(finding.title)}::{_escape(message)}"
 
 
 def _escape(text: str) -> str:
