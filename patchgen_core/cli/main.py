@@ -26,8 +26,12 @@ from patchgen_core.project.table import load_project
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from patchgen_core.cli.subcommands import Subcommand
+
 Main = Callable[..., int]
 _PROJECT, _HOME = "--project", "home_of_project"
+_COMPLETING = "_ARGCOMPLETE"
+"""Set by a shell that asks what may stand at its cursor."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,11 +62,12 @@ def build_check_cli(project: Project, prog: str = "patchgen-check") -> Main:
 
 
 def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
+    if _COMPLETING in os.environ:
+        from patchgen_core.cli.completion import complete
+
+        complete(lambda word: _choose_parser(word, project, prog)[1], project)
     arguments = list(argv) if project is not None else _move_project(argv)
-    command = find_subcommand(arguments[0]) if arguments else None
-    parser = command.build_parser(f"{prog} {arguments[0]}") if command else flags.build_parser(prog)
-    if project is None:
-        _add_project(parser)
+    command, parser = _choose_parser(arguments[0] if arguments else "", project, prog)
     options = parser.parse_args(arguments[1:] if command else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -80,6 +85,15 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+def _choose_parser(word: str, project: Project | None, prog: str) -> tuple[Subcommand | None, argparse.ArgumentParser]:
+    """The subcommand of a first word, None where it is none, and the parser of the arguments."""
+    command = find_subcommand(word)
+    parser = command.build_parser(f"{prog} {word}") if command else flags.build_parser(prog)
+    if project is None:
+        _add_project(parser)
+    return command, parser
 
 
 def _move_project(argv: Sequence[str]) -> list[str]:

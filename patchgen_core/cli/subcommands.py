@@ -51,6 +51,7 @@ GROUPS = {
     },
     "Around it": {
         "init": "add [tool.patchgen] to a repository",
+        "completion": "the script by which a shell completes arguments",
         "report": "merge reports, or write one in another format",
         "cache": "where results of earlier runs are kept",
         "serve": "a service that runs the gate for repositories, and remembers",
@@ -99,5 +100,5 @@ def help_text() -> str:
     lines = []
     for title, commands in list_subcommands().items():
         lines += ["", f"{title}:"]
-        lines += [f"  {name:<9} {line}".rstrip() for name, line in commands.items()]
+        lines += [f"  {name:<10} {line}".rstrip() for name, line in commands.items()]
     return "\n".join(lines)
