@@ -78,7 +78,9 @@ def make_console(options: argparse.Namespace, stderr: bool = False) -> Console:
     """A console that prints as the options say, and text as it is."""
     from rich.console import Console
 
-    return Console(stderr=stderr, no_color=getattr(options, "no_color", None) or None, highlight=False, markup=False, emoji=False)
+    return Console(
+        stderr=stderr, no_color=getattr(options, "no_color", None) or None, highlight=False, markup=False, emoji=False
+    )
 
 
 def print_json(value: Any) -> None:

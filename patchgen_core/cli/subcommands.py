@@ -50,7 +50,7 @@ GROUPS = {
         "help": "this text, or that of a subcommand",
     },
     "Around it": {
-        "init": "add [tool.patchgen] to a repository",
+        "init": "set a repository up: its table, ruff, pre-commit, workflow",
         "completion": "the script by which a shell completes arguments",
         "report": "merge reports, or write one in another format",
         "cache": "where results of earlier runs are kept",

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.project_table import ProjectTable, make_table
+from patchgen_core.authoring.init.additions import Addition
+from patchgen_core.authoring.init.parts import PARTS, Initialized, make_parts
 from patchgen_core.cli.printing import add_printing, print_json
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project
@@ -17,9 +18,11 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Tell a repository where its patch configs lie: add a table [tool.patchgen] to the end of its "
-        "pyproject.toml, which is made where there is none. What the file has stays as it is.",
-        epilog="Exit codes: 0 the table was written, 2 there is one, or it cannot be told where configs lie.",
+        description="Set a repository up for patch configs: its table [tool.patchgen], and where it uses them, the "
+        "exceptions of ruff for configs, a hook of pre-commit and a workflow that runs the gate. What its files have "
+        "stays as it is.",
+        epilog="Exit codes: 0 everything is there now, 1 something is left to be written by hand, 2 it cannot be told "
+        "where configs lie, or a file is broken.",
     )
     add = parser.add_argument
     add("--search-root", type=Path, metavar="DIR", help="folder below which the configs lie, or will")
@@ -28,6 +31,12 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         default="",
         metavar="PACKAGE",
         help="the package that this folder is (default: by its path)",
+    )
+    add(
+        "--parts",
+        default="",
+        metavar="PARTS",
+        help=f"what to add, whatever the repository uses, separated by commas: {', '.join(PARTS)}",
     )
     add("--dry-run", action="store_true", help="show what would be written, and write nothing")
     add_printing(parser, "print the result as JSON")
@@ -38,24 +47,52 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     if project is not None:
         raise PatchgenError("this command has a project of its own, which no [tool.patchgen] table changes")
-    table = make_table(Path.cwd(), options.search_root, options.package_prefix)
+    parts = [part.strip() for part in options.parts.split(",") if part.strip()]
+    result = make_parts(Path.cwd(), options.search_root, options.package_prefix, parts)
     if not options.dry_run:
-        table.write()
+        result.write()
+    code = int(any(not addition.text and not addition.is_there for addition in result.additions))
     if options.json:
-        print_json(_table_data(table))
-        return 0
-    print(f"{'would be' if options.dry_run else 'wrote   '} {display_path(table.path)}")
-    print(table.table, end="")
-    if not options.dry_run:
+        print_json(_data(result, code))
+        return code
+    for addition in result.additions:
+        _print(addition, options.dry_run)
+    for part, reason in result.lacking:
+        print(f"left out {part}: {reason}; --parts {part} writes it")
+    if not options.dry_run and any(addition.part == "table" and addition.text for addition in result.additions):
         print("Run 'patchgen new <model type>' for a first config, such as 'patchgen new qwen3'.")
-    return 0
+    return code
 
 
-def _table_data(table: ProjectTable) -> dict[str, Any]:
+def _print(addition: Addition, dry_run: bool) -> None:
+    path = display_path(addition.path)
+    if addition.text:
+        print(f"{'would be' if dry_run else 'wrote   '} {path}")
+        print(addition.lines, end="")
+    elif addition.is_there:
+        print(f"same     {path}: {addition.reason}")
+    else:
+        print(f"left     {path}: {addition.reason}; add this yourself:")
+        print(addition.lines, end="")
+
+
+def _data(result: Initialized, code: int) -> dict[str, Any]:
+    table = next((addition for addition in result.additions if addition.part == "table"), None)
     return {
         "schema": SCHEMA,
-        "exit_code": 0,
-        "file": display_path(table.path),
-        "search_root": display_path(table.project.search_root),
-        "package_prefix": table.project.package_prefix,
+        "exit_code": code,
+        "file": display_path(table.path) if table is not None else None,
+        "search_root": display_path(result.project.search_root),
+        "package_prefix": result.project.package_prefix,
+        "parts": [
+            {
+                "part": addition.part,
+                "file": display_path(addition.path),
+                "lines": addition.lines,
+                "written": bool(addition.text),
+                "reason": addition.reason or None,
+            }
+            for addition in result.additions
+        ],
+        "left_out": dict(result.lacking),
     }

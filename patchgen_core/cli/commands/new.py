@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from patchgen_core.authoring.init.project_table import ProjectTable, make_table
 from patchgen_core.authoring.new.create import NewResult, create_new
-from patchgen_core.authoring.project_table import ProjectTable, make_table
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project

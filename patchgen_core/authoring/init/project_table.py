@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.authoring.init.additions import append
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.files import read_text, write_files
 from patchgen_core.project.file_tree import walk_files
@@ -53,7 +54,7 @@ def make_table(start: Path, search_root: Path | None = None, package_prefix: str
         PatchgenError: there is a table already, the file is not valid, or it cannot be told which package is meant.
     """
     start = Path(os.path.abspath(start))
-    path = _find_pyproject(start)
+    path = find_pyproject(start)
     base, tables = path.parent, {}
     if path.is_file():
         if read_table(path) is not None:
@@ -74,7 +75,7 @@ def make_table(start: Path, search_root: Path | None = None, package_prefix: str
     return ProjectTable(path, table, text, Project(root, prefix, diffs=True, root=base))
 
 
-def _find_pyproject(start: Path) -> Path:
+def find_pyproject(start: Path) -> Path:
     """The nearest ``pyproject.toml`` from a folder up to its repository's root; that of the folder where none is."""
     for folder in (start, *start.parents):
         if (folder / PYPROJECT).is_file():
@@ -96,9 +97,7 @@ def _table_text(folder: str, prefix: str) -> str:
 def _append(path: Path, table: str, values: dict[str, Any]) -> str:
     """A file's text with a table at its end; a PatchgenError where the file has a form that takes none there."""
     old = read_text(path) or ""
-    newline = "\r\n" if "\r\n" in old else "\n"
-    gap = "" if not old else newline if old.endswith("\n") else 2 * newline
-    text = old + gap + table.replace("\n", newline)
+    text = append(old, table)
     try:
         is_added = parse_toml(text).get("tool", {}).get("patchgen") == values
     except ValueError:
