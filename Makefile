@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser server releases forks walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser server releases forks walk docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -82,6 +82,10 @@ patchgen: .venv/installed  ## regenerate every config of the zoo
 check-patchgen: .venv/installed
 	$(BIN)/patchgen --check -v
 
+docs: .venv/docs/installed  ## the pages of docs/ as a site in build/docs; a link that leads nowhere fails
+	NO_MKDOCS_2_WARNING=1 .venv/docs/bin/mkdocs build --quiet --strict
+	@echo "open build/docs/index.html, or run '.venv/docs/bin/mkdocs serve'"
+
 models: .venv/installed  ## docs/models.md, from a run of the gate over the zoo
 	$(BIN)/python -m tools.models_page
 
@@ -131,6 +135,11 @@ bench: .venv/installed  ## what everything costs; the last two fail when a goal 
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	$(if $(findstring parity,$(EXTRAS)),$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils")
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
+	touch $@
+
+.venv/docs/installed: pyproject.toml constraints.txt
+	test -x .venv/docs/bin/python || $(PYTHON) -m venv .venv/docs
+	.venv/docs/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
 	touch $@
 
 clean:
