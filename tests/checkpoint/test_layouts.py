@@ -103,6 +103,7 @@ class TestOfTypes:
     def test_a_layout_without_a_name_says_what_transformers_does(self) -> None:
         assert "transformers converts the experts of 'step3p7' by Concatenate" in refused(detect_layout_for, "step3p7")
 
+    @pytest.mark.slow
     def test_every_type_of_transformers_has_an_answer(self) -> None:
         unnamed = []
         for model_type in CONFIG_MAPPING:

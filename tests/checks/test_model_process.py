@@ -200,6 +200,7 @@ def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: 
     assert not Path(f"/proc/{process}").exists()
 
 
+@pytest.mark.slow
 def test_isolated_checks_have_a_process_each(artifacts: dict[str, Artifact]) -> None:
     checks = ModelProcess(load_project(artifacts["good"].path.parent), "cpu", isolate=True)
     verdict = compare_model(checks, artifacts["good"], "patched")
@@ -217,6 +218,7 @@ print(json.dumps([device_type(), torch.cuda.is_available()]))
 """
 
 
+@pytest.mark.slow
 def test_the_cpu_is_all_there_is_when_it_is_asked_for() -> None:
     done = subprocess.run([sys.executable, "-c", CPU], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == ["cpu", False]

@@ -271,6 +271,7 @@ def says_who_it_is(model: nn.Module, rank: int) -> None:
     signal.pause()
 
 
+@pytest.mark.slow
 def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = """
     import sys

@@ -58,6 +58,7 @@ def test_the_printed_config_makes_the_same_one(model_type: str, tmp_path: Path) 
     assert describe_toy_config(again) == text
 
 
+@pytest.mark.slow
 def test_the_same_in_another_process_with_another_hash_seed() -> None:
     code = (
         "from patchgen_core.models.toy_config import *;"

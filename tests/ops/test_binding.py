@@ -251,6 +251,7 @@ print(type(model).__name__, model(torch.ones(3))[0].item(), type(model)()(torch.
         done = self.load(tmp_path / "model.pt", tmp_path)
         assert done.stdout == "Net 4.0 1.0\n", done.stderr
 
+    @pytest.mark.slow
     def test_a_saved_model_is_not_loaded_without_its_kernel(self, module, tmp_path):
         model = module.Net()
         bind_ops(model, TWO)

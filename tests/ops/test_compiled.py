@@ -154,7 +154,7 @@ def test_what_torch_compile_returns_can_be_bound(module, counter):
     assert [factor(run), factor(model)] == [27, 27]
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("own", [True, False], ids=["model", "module"])
 def test_gradients_are_those_of_eager(module, backend, own):
     KERNEL_REGISTRY.register(KernelSpec("wave", "scale", "standard", lambda: lambda x: torch.sin(x) * x))

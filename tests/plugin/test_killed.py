@@ -135,7 +135,9 @@ def mends_the_rest(work: Workspace, new: dict[Path, bytes]) -> None:
     assert {path for path in work.models.glob("*/generated/*") if path.is_file()} == new.keys()
 
 
-@pytest.mark.parametrize(("workers", "replaced"), [("0", 1), ("2", 0), ("2", 3)])
+@pytest.mark.parametrize(
+    ("workers", "replaced"), [("0", 1), *(pytest.param("2", n, marks=pytest.mark.slow) for n in (0, 3))]
+)
 def test_killed_while_replacing(work: Workspace, workers: str, replaced: int) -> None:
     old, new = drift_all(work)
     conftest = work.write("conftest.py", KILLER)
@@ -149,7 +151,7 @@ def test_killed_while_replacing(work: Workspace, workers: str, replaced: int) ->
     mends_the_rest(work, new)
 
 
-@pytest.mark.parametrize("changed", [1, 8])
+@pytest.mark.parametrize("changed", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_killed_from_outside(work: Workspace, changed: int) -> None:
     old, new = drift_all(work)
     process = start(work, "--patchgen-fix", "-n", "2")
@@ -173,6 +175,7 @@ def hang_in_import(work: Workspace, *arguments: str) -> tuple[subprocess.Popen[s
     return process, started
 
 
+@pytest.mark.slow
 @both
 def test_an_interrupt_ends_the_import_and_shows_no_traceback(gated: Workspace, workers: str) -> None:
     process, importing = hang_in_import(gated, "-n", workers)

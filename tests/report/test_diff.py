@@ -251,7 +251,7 @@ MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe")
 """Those of the zoo whose diffs are rendered: short and long ones, of a language model and of one with pictures."""
 
 
-@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("width", [40, *(pytest.param(width, marks=pytest.mark.slow) for width in (80, 200))])
 def test_rendered_diffs_fit_the_width_and_lose_nothing(width: int) -> None:
     rng = random.Random(width)
     source = (ZOO / "qwen3/generated/patched_modeling_qwen3_gpu.py").read_text(encoding="utf-8")

@@ -271,6 +271,7 @@ def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
     assert (found["table before"], found["table after"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_liger_patches_and_reverts_llama() -> None:
     found = child(
         """

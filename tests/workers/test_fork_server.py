@@ -207,6 +207,7 @@ def test_a_preparation_that_fails_is_nobodys_error(handler_folder: Path, monkeyp
 # --- many, and the end -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_twenty_at_once_are_forked_and_leave_nothing(handler_folder: Path) -> None:
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(ask_once, [handler_folder] * 20, ["answer = (os.getpid(), os.getppid())"] * 20))

@@ -69,6 +69,7 @@ print(json.dumps([[r.outcome.label, r.outcome.loading, r.status, *map(str, r.cau
 """
 
 
+@pytest.mark.slow
 def test_full_loading_makes_the_same_bytes() -> None:
     """What is checked in is what light loading makes, as the zoo's own gate says."""
     done = subprocess.run([sys.executable, "-c", FULLY], cwd=ROOT, capture_output=True, text=True)

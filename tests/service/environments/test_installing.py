@@ -88,6 +88,7 @@ def test_an_environment_has_what_its_constraints_name_of_what_models_run_with(en
     assert ask(environment, code) == "1.0"
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_once(
     environment: PythonEnvironment, folder: Path, recipe: Recipe, index: WheelIndex
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_repository_that_is_gone_says_so_and_keeps_its_results(
     assert "passed" in read_page(visitor, before)
 
 
+@pytest.mark.slow
 def test_a_repository_that_stops_installing_says_why_with_its_log(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_daily_chore_that_fails_is_tried_again_in_ten_minutes(shop: JobContext
     assert turns == [False, True, False]
 
 
+@pytest.mark.slow
 def test_a_clock_that_jumps_ahead_and_back_loses_nothing_and_stops_nothing(
     shop: JobContext, clock: Clock, sqlite_team: Team
 ) -> None:

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOP = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_a_service_with_a_full_disk_says_so_and_loses_nothing(tmp_path: Path) -> None:
     """On a disk of three megabytes, which is filled to the last byte."""
     places = [TOP, TOP / "tests/service", TOP / "tests/service/web"]

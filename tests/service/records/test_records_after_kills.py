@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from service_samples import make_result
 from service_team import Team
 from sqlalchemy import func, select
@@ -47,6 +48,7 @@ def remembered(team: Team) -> int:
         return session.scalar(select(func.count(Result.id))) or 0
 
 
+@pytest.mark.slow
 def test_a_service_that_is_killed_while_it_writes_loses_nothing(sqlite_team: Team, tmp_path: Path) -> None:
     sqlite_team.begin("a" * 40)
     url = f"sqlite:///{tmp_path / 'test.sqlite'}"
@@ -76,6 +78,7 @@ def test_a_service_that_is_killed_while_it_writes_loses_nothing(sqlite_team: Tea
         assert count % 2 == 0
 
 
+@pytest.mark.slow
 def test_postgresql_that_is_killed_loses_nothing_and_is_written_to_again(
     postgres_server: PostgresServer, tmp_path: Path, make_repository: Callable[..., Repository]
 ) -> None:
