@@ -29,7 +29,7 @@ def head_forward(self, x):
     return rotate() + x
 """
 SIGNATURE = f"""\
-{FILE}:9: error: PG201 'Norm.forward' drops the parameter 'x' of upstream's
+{FILE}:9: error: PG201 'Norm.forward' drops upstream's parameter 'x'
         7 | 
         8 | @config.override_method("Norm.forward")
   >     9 | def norm_forward(self):
@@ -39,7 +39,7 @@ SIGNATURE = f"""\
        20 | class Norm:
   >    21 |     def forward(self):
        22 |         return 2
-  Callers outside of this module count on upstream's signature: keep it, if need be as a parameter unused.
+  Callers outside this module rely on upstream's signature: keep it, even as an unused parameter.
 """
 NO_EFFECT = f"""\
 {FILE}:5: warning: PG214 add_import: nothing in patched_modeling_toy_gpu.py uses 'math'
@@ -47,7 +47,7 @@ NO_EFFECT = f"""\
         4 | config = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_toy_gpu.py")
   >     5 | config.add_import("math")
         6 | config.allow("PG202", "it is given another way", "Head.forward")
-  Remove it: the import is left out by ruff.
+  Remove it: ruff leaves the import out.
 """
 RULE = "Run 'patchgen rule PG201 PG214' for what is behind the findings.\n"
 ALLOWED = "allowed: PG202 'Head.forward' calls 'rotate' and does not pass 'x': it takes (x) (it is given another way)"
@@ -117,7 +117,7 @@ def test_check_as_json(defective: Workspace) -> None:
     assert error == {
         "file": FILE,
         "line": 9,
-        "message": "'Norm.forward' drops the parameter 'x' of upstream's",
+        "message": "'Norm.forward' drops upstream's parameter 'x'",
         "hint": SIGNATURE.splitlines()[-1].strip(),
         "code": "PG201",
         "generated": {"file": GENERATED, "line": 21},
@@ -230,7 +230,7 @@ def test_config_that_does_not_generate_is_skipped(broken: Workspace) -> None:
 
 def test_check_on_a_terminal_has_colours_and_no_line_is_cut(defective: Workspace) -> None:
     said = on_a_terminal(defective, "check", COLUMNS="60").replace("\r\n", "\n")
-    assert "\x1b[1;31merror: \x1b[0mPG201 'Norm.forward' drops the parameter 'x' of upstream's\n" in said
+    assert "\x1b[1;31merror: \x1b[0mPG201 'Norm.forward' drops upstream's parameter 'x'\n" in said
     assert "\x1b[1;33mwarning: \x1b[0mPG214 " in said
     assert f"\x1b[36m  {SIGNATURE.splitlines()[-1].strip()}\x1b[0m\n" in said
     assert "\x1b[" not in on_a_terminal(defective, "check", "--no-color", NO_COLOR="1", TERM="dumb")

@@ -86,7 +86,7 @@ class FrameModel(Base):
 def test_patch_of_a_model_that_auto_model_builds(work: Workspace, name: str, is_warned: bool) -> None:
     work.upstream(UPSTREAM)
     work.config(f"@config.override_method('{name}.forward')\ndef f(self, x):\n    return x\n")
-    message = f"PG221 '{name}.forward' may have no effect: nothing in the module makes a '{name}'"
+    message = f"PG221 '{name}.forward' may have no effect: nothing in the module creates a '{name}'"
     assert found(work) == ([message] if is_warned else [])
 
 
@@ -106,7 +106,7 @@ def test_patch_of_what_only_such_a_model_uses(work: Workspace, target: str, is_w
     arguments = "self, x" if "." in target else "x"
     work.config(f"@config.{declare}('{target}')\ndef f({arguments}):\n    return x\n")
     message = (
-        f"PG221 '{target}' may have no effect: nothing in the module makes a 'TowerModel', and nothing else uses it"
+        f"PG221 '{target}' may have no effect: nothing in the module creates a 'TowerModel', and nothing else uses it"
     )
     assert found(work, "PG221") == ([message] if is_warned else [])
 

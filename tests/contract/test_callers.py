@@ -78,7 +78,7 @@ def override(target: str, parameters: str, body: str = "return 1") -> str:
 
 MARKS = override("Model.marks", "self, ids, **kwargs")
 MODEL = override("Model.forward", "self, ids, cache=None", "return self.layer(self.marks(ids{}))")
-DROPPED = "'Model.marks' drops the parameters 'embeds', 'features' of upstream's, which only **kwargs takes now"
+DROPPED = "'Model.marks' drops upstream's parameters 'embeds', 'features', which only **kwargs take now"
 
 
 def test_dropped_where_each_call_fits_is_a_warning(work: Workspace) -> None:
@@ -99,7 +99,7 @@ def test_dropped_where_a_call_counts_on_it_is_an_error(work: Workspace, passed: 
 
 def test_dropped_by_what_trainers_call_is_an_error(work: Workspace) -> None:
     """Its one call in the module fits, but ``generate()`` is handed what the processor gives."""
-    message = "'ModelForCausalLM.forward' drops the parameter 'types' of upstream's, which only **kwargs takes now"
+    message = "'ModelForCausalLM.forward' drops upstream's parameter 'types', which only **kwargs take now"
     config = override("ModelForCausalLM.forward", "self, ids, mask=None, **kwargs")
     assert weigh(work, config) == {message: "error"}
 
@@ -117,13 +117,13 @@ def test_dropped_of_a_method_that_is_handed_on_is_an_error(work: Workspace) -> N
 
 def test_renamed_to_another_name_for_the_same_is_a_warning(work: Workspace) -> None:
     renamed = override("Model.shift", "self, m, cache")
-    assert weigh(work, renamed) == {"'Model.shift' calls 'm' what upstream's calls 'mask'": "warning"}
+    assert weigh(work, renamed) == {"'Model.shift' renames upstream's 'mask' to 'm'": "warning"}
 
 
 def test_renamed_to_what_is_something_else_is_an_error(work: Workspace) -> None:
     """Some function takes both names, so upstream's caller passes one thing where ours reads the other."""
     renamed = override("Model.shift", "self, mask, types")
-    message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
+    message = "'Model.shift' renames upstream's 'cache' to 'types'"
     assert weigh(work, renamed) == {message: "warning"}
     both = override("Attention.forward", "self, x, mask=None, types=None, cache=None, **kwargs")
     assert weigh(work, renamed + both) == {message: "error"}
@@ -133,7 +133,7 @@ def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
     both = override("Attention.forward", "self, x, mask=None, types=None, cache=None, **kwargs")
     renamed = override("Model.shift", "self, mask, types")
     model = override("Model.forward", "self, ids, cache=None", "return self.shift(ids, types=cache)")
-    message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
+    message = "'Model.shift' renames upstream's 'cache' to 'types'"
     assert weigh(work, renamed + both + model) == {message: "warning"}
 
 
@@ -148,7 +148,7 @@ def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
 def test_moved_is_an_error_where_a_call_passes_it_in_upstreams_order(work: Workspace, call: str, weight: str) -> None:
     moved = override("Model.shift", "self, cache, mask")
     model = override("Model.forward", "self, ids, cache=None", f"return {call}")
-    assert weigh(work, moved + model) == {"'Model.shift' has 'cache' in another place than upstream's": weight}
+    assert weigh(work, moved + model) == {"'Model.shift' has 'cache' in a different position from upstream's": weight}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_lost_keywords_that_nobody_passes_are_no_finding(work: Workspace) -> Non
     layer = override("Layer.forward", "self, x, mask=None")
     attention = override("Attention.forward", "self, x, mask=None")
     assert weigh(work, layer) == {}
-    assert weigh(work, attention) == {"'Attention.forward' loses **kwargs of upstream's": "error"}
+    assert weigh(work, attention) == {"'Attention.forward' loses upstream's **kwargs": "error"}
 
 
 HEAD = """
@@ -217,14 +217,14 @@ def test_dropped_where_the_keywords_hand_it_on_is_a_warning(
     work: Workspace, call: str, prepares: str, weight: str
 ) -> None:
     config = override("HeadForCausalLM.forward", "self, x, *, size=0, **kwargs", f"return {call}")
-    message = "'HeadForCausalLM.forward' drops the parameter 'mask' of upstream's, which only **kwargs takes now"
+    message = "'HeadForCausalLM.forward' drops upstream's parameter 'mask', which only **kwargs take now"
     assert weigh(work, config, UPSTREAM + HEAD.format(prepares=prepares))[message] == weight
 
 
 def test_renamed_that_is_read_from_the_keywords_is_a_warning(work: Workspace) -> None:
     body = "cache = kwargs.pop('cache', None)\n    return self.layer(ids)"
     renamed = override("Model.forward", "self, ids, cache_size=None, **kwargs", body)
-    message = "'Model.forward' calls 'cache_size' what upstream's calls 'cache'"
+    message = "'Model.forward' renames upstream's 'cache' to 'cache_size'"
     assert weigh(work, renamed) == {message: "warning"}
 
 
@@ -232,27 +232,25 @@ def test_a_parameter_that_means_something_else_renames_none(work: Workspace) -> 
     """A function that takes both tells, and so do two optional parameters whose names share no word."""
     both = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, cache=None, **kwargs")
     other = override("Model.forward", "self, ids, types=None")
-    dropped = {"'Model.forward' drops the parameter 'cache' of upstream's": "warning"}
+    dropped = {"'Model.forward' drops upstream's parameter 'cache'": "warning"}
     assert weigh(work, override("Model.forward", "self, ids, types=None, **kwargs") + both).keys() == {
-        "'Model.forward' drops the parameter 'cache' of upstream's, which only **kwargs takes now"
+        "'Model.forward' drops upstream's parameter 'cache', which only **kwargs take now"
     }
     assert weigh(work, other) == dropped
-    renamed = {"'Model.forward' calls 'past_cache' what upstream's calls 'cache'": "warning"}
+    renamed = {"'Model.forward' renames upstream's 'cache' to 'past_cache'": "warning"}
     assert weigh(work, override("Model.forward", "self, ids, past_cache=None")) == renamed
 
 
 def test_what_is_handed_on_does_not_stand_with_what_is_dropped(work: Workspace) -> None:
     config = override("HeadForCausalLM.forward", "self, x, **kwargs", "return self.layer(x, **kwargs)")
-    message = "'HeadForCausalLM.forward' drops the parameter '{}' of upstream's, which only **kwargs takes now"
+    message = "'HeadForCausalLM.forward' drops the parameter '{}' of upstream's, which only **kwargs take now"
     judged = weigh(work, config, UPSTREAM + HEAD.format(prepares=PREPARES))
     assert judged == {message.format("mask"): "warning", message.format("size"): "error"}
 
 
 def test_logits_to_keep_is_only_passed_to_a_forward_that_names_it(work: Workspace) -> None:
     text = UPSTREAM + HEAD.format(prepares="").replace("size=0", "logits_to_keep=0")
-    message = (
-        "'HeadForCausalLM.forward' drops the parameter 'logits_to_keep' of upstream's, which only **kwargs takes now"
-    )
+    message = "'HeadForCausalLM.forward' drops upstream's parameter 'logits_to_keep', which only **kwargs take now"
     config = override("HeadForCausalLM.forward", "self, x, mask=None, **kwargs")
     assert weigh(work, config, text) == {message: "warning"}
     caller = "\n\nclass Twice:\n    def __init__(self, config):\n        self.head = HeadForCausalLM(config)\n"
@@ -271,7 +269,7 @@ def test_a_parameter_that_is_required_matters_where_a_call_lacks_it(work: Worksp
 
 def test_renamed_that_own_callers_pass_by_name_beside_stars_is_a_warning(work: Workspace) -> None:
     attention = override("Attention.forward", "self, x, token_mask=None, **kwargs")
-    message = "'Attention.forward' calls 'token_mask' what upstream's calls 'mask'"
+    message = "'Attention.forward' renames upstream's 'mask' to 'token_mask'"
     assert weigh(work, attention) == {message: "error"}
     body = "return self.attention(x, token_mask=x, **kwargs)"
     layer = override("Layer.forward", "self, x, mask=None, **kwargs", body)
@@ -306,8 +304,8 @@ MODEL_OF_BLOCKS = 'config.add_import("acme", names=["run"])' + override(
 
 def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work: Workspace) -> None:
     block = override("Block.forward", "self, x, before_past=None")
-    message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
-    star = "'Block.forward' loses **kwargs of upstream's"
+    message = "'Block.forward' renames upstream's 'past' to 'before_past'"
+    star = "'Block.forward' loses upstream's **kwargs"
     assert weigh(work, block, BLOCKS) == {message: "error", star: "error"}
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
     scaled = "\n\nclass Scaled({}):\n    def forward(self, x):\n        return super().forward(x, past=x)\n"
@@ -331,7 +329,7 @@ def patched(self, x, **kwargs):
 
 
 def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspace) -> None:
-    message = "'HeadForCausalLM.forward' drops the parameter{} of upstream's, which only **kwargs takes now"
+    message = "'HeadForCausalLM.forward' drops the parameter{} of upstream's, which only **kwargs take now"
     upstream = UPSTREAM + HEAD.format(prepares=PREPARES.replace("mask=None", "mask=None, size=0"))
     work.write("acme/forwards.py", "def shared_forward(model, x, mask=None):\n    return x\n")
     apart = {message.format(" 'mask'"): "warning", message.format(" 'size'"): "error"}
@@ -344,7 +342,7 @@ def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspac
 
 def test_classes_that_are_only_looked_at_and_tables_that_nothing_reads_call_nothing(work: Workspace) -> None:
     block = override("Block.forward", "self, x, before_past=None, **kwargs")
-    message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
+    message = "'Block.forward' renames upstream's 'past' to 'before_past'"
     table = "\n\nBLOCK_CLASSES = {'block': Block}\n"
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + table) == {message: "warning"}
     moving = "\n    def move(self):\n        self.blocks[0] = self.blocks[0].to('cpu')\n"
@@ -354,7 +352,7 @@ def test_classes_that_are_only_looked_at_and_tables_that_nothing_reads_call_noth
 
 
 def test_a_function_that_is_handed_to_use_kernelized_func_is_known_by_its_calls(work: Workspace) -> None:
-    message = "'rotate' drops the parameter 'dim' of upstream's"
+    message = "'rotate' drops upstream's parameter 'dim'"
     rotates = (
         "@use_kernelized_func(rotate)\nclass Attention:\n    def forward(self, x):\n        return rotate(x, x)\n"
     )
@@ -371,7 +369,7 @@ def test_what_upstream_calls_on_self_is_not_called_by_own_code_alone(work: Works
     upstream = upstream.replace("class Block:\n", "class Block:\n    def mask(self, x, past):\n        return x\n\n")
     both = override("Model.reset", "self, module, x=None, past=None, cache=None")
     masked = override("Block.mask", "self, x, cache")
-    message = "'Block.mask' calls 'cache' what upstream's calls 'past'"
+    message = "'Block.mask' renames upstream's 'past' to 'cache'"
     assert weigh(work, masked + both, upstream)[message] == "error"
     block = override("Block.forward", "self, x, past=None, **kwargs", "return self.mask(x, {})")
     assert weigh(work, masked + both + block.format("past") + MODEL_OF_BLOCKS, upstream)[message] == "error"

@@ -27,7 +27,7 @@ PREPARE = """
 def prepare({}):
     return {}
 """
-DROPPED = "'HeadForCausalLM.forward' drops the parameter 'cache_position' of upstream's"
+DROPPED = "'HeadForCausalLM.forward' drops upstream's parameter 'cache_position'"
 
 
 def weigh(work: Workspace, config: str, upstream: str = UPSTREAM, code: str = "PG201") -> dict[str, str]:
@@ -38,7 +38,7 @@ def weigh(work: Workspace, config: str, upstream: str = UPSTREAM, code: str = "P
 
 def test_cache_position_that_keywords_swallow_is_a_warning(work: Workspace) -> None:
     """Only ``generate()`` passes it to a model, and a forward with ``**kwargs`` runs without it."""
-    message = f"{DROPPED}, which only **kwargs takes now"
+    message = f"{DROPPED}, which only **kwargs take now"
     assert weigh(work, FORWARD.format(", **kwargs")) == {message: "warning"}
     caller = "\n    def score(self, x):\n        return self.forward(x, cache_position=0)\n"
     assert weigh(work, FORWARD.format(", **kwargs"), UPSTREAM + caller) == {message: "error"}
@@ -63,13 +63,13 @@ def test_cache_position_that_a_forward_refuses_matters_where_inputs_are_prepared
 def test_what_prepares_inputs_gets_all_by_name(work: Workspace) -> None:
     """``generate()`` names what it passes, so ``**kwargs`` take what is dropped or moved; without them it raises."""
     subject = "'HeadForCausalLM.prepare_inputs_for_generation'"
-    dropped = f"{subject} drops the parameters 'mask', 'cache_position' of upstream's"
-    swallowed = f"{dropped}, which only **kwargs takes now"
+    dropped = f"{subject} drops upstream's parameters 'mask', 'cache_position'"
+    swallowed = f"{dropped}, which only **kwargs take now"
     assert weigh(work, PREPARE.format("self, x, **kwargs", "{}")) == {swallowed: "warning"}
     refused = weigh(work, PREPARE.format("self, x", "{}"))
     assert refused[dropped] == "error"
     moved = weigh(work, PREPARE.format("self, x, cache_position=None, mask=None, **kwargs", "{}"))
-    assert moved == {f"{subject} has 'cache_position' in another place than upstream's": "warning"}
+    assert moved == {f"{subject} has 'cache_position' in a different position from upstream's": "warning"}
 
 
 CALLERS = """

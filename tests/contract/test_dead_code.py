@@ -93,8 +93,8 @@ def left(work: Workspace, config: str, upstream: str = UPSTREAM) -> list[str]:
 
 def test_all_that_only_excluded_code_led_to(work: Workspace) -> None:
     assert left(work, EXCLUDE) == ["Base", "Block", "Snake", "mark"]
-    assert "PG211 'Block' is left in the module, but only 'Talker' (excluded) used it" in found(work)
-    assert "PG211 'Base' is left in the module, but only 'Snake' (left over as well) used it" in found(work)
+    assert "PG211 'Block' is still in the module, but only 'Talker' (excluded) used it" in found(work)
+    assert "PG211 'Base' is still in the module, but only 'Snake' (also left over) used it" in found(work)
 
 
 def test_hint_excludes_it_and_says_where_a_string_names_it(work: Workspace) -> None:
@@ -153,7 +153,7 @@ def test_patched_definitions_are_wanted(work: Workspace) -> None:
 def test_patched_code_that_no_longer_uses_it_is_named(work: Workspace) -> None:
     patch = "@config.override_method('Model.forward')\ndef forward(self, x):\n    return -x\n"
     assert "both" in left(work, EXCLUDE + patch)
-    message = "'both' is left in the module, but only 'Talker' (excluded) used it; 'Model' no longer uses it"
+    message = "'both' is still in the module, but only 'Talker' (excluded) used it; 'Model' no longer uses it"
     assert f"PG211 {message}" in found(work)
 
 

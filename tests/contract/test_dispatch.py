@@ -66,7 +66,7 @@ FAST = "def fast(x):\n    return -x\n"
 EXTERNAL = "config.patches.append(create_patch_from_external('rotate', 'proj.fast', 'turn'))\n"
 NORM = "'Norm.forward' is patched, but @use_kernel_forward_from_hub('RMSNorm') on 'Norm' lets a kernel of the hub take"
 UNMARKED = (
-    "PG212 @use_kernelized_func([rotate, conv]) on 'Attention' gets a 'rotate' without upstream's "
+    "PG212 @use_kernelized_func([rotate, conv]) on 'Attention' gets 'rotate' without upstream's "
     "@use_kernel_forward_from_hub('rotary_pos_emb')"
 )
 DROP = "Add config.drop_decorators('Attention', 'use_kernelized_func')."
@@ -175,5 +175,5 @@ def test_config_class_that_takes_a_function_without_mark(work: Workspace) -> Non
 def test_any_decorator_may_count_on_another_one(work: Workspace) -> None:
     work.config(f"@config.replace_function('plain')\n{FAST}")
     (problem,) = examine(work, select=["PG212"]).warnings
-    assert problem.message == "@take(plain) on 'Taker' gets a 'plain' without upstream's @mark('plain')"
+    assert problem.message == "@take(plain) on 'Taker' gets 'plain' without upstream's @mark('plain')"
     assert problem.hint == "Add config.drop_decorators('Taker', 'take'). Or decorate the replacement of 'plain'."

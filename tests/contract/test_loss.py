@@ -20,7 +20,7 @@ class ForCausalLM:
             loss = self.loss_function(logits, labels)
         return loss, logits
 """
-WHERE_LOSS = "does not cut to those positions where it computes the loss, as it does elsewhere"
+WHERE_LOSS = "cuts to those positions elsewhere, but not where it computes the loss"
 TOO_LATE = "cuts to those positions only after it has computed the loss"
 WITH_LABELS = "cuts to those positions only where there are labels"
 NEVER = "never cuts to those positions, as upstream's version does"

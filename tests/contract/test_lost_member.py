@@ -39,7 +39,7 @@ CLASS = "@config.replace_class('Attention')\nclass A(Module):\n    {}\n    def f
 
 
 def lost(owner: str, name: str) -> str:
-    return f"PG222 '{owner}' uses '{name}' of 'Attention', which the patch of it takes away"
+    return f"PG222 '{owner}' uses '{name}' of 'Attention', which its patch removes"
 
 
 @pytest.mark.parametrize(

@@ -356,7 +356,7 @@ it takes (x, scale)
        36 |         y = x + 1
   >    37 |         return scaled(y)
        38 | 
-  Make the call fit, or give 'scaled' what its callers pass."""
+  Change the call, or give 'scaled' the parameters that its callers pass."""
 
 
 def test_findings_come_in_the_order_of_the_configs_lines(toy: Workspace) -> None:

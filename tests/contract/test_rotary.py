@@ -96,7 +96,9 @@ def messages(work: Workspace, upstream: str, config: str) -> list[str]:
         pytest.param(HALF + PARTIAL, "rotates only a part of each head", id="partial"),
         pytest.param(PAIRS + PLAIN, "rotates neighbouring pairs", id="pairs"),
         pytest.param(VIEWED + PLAIN, "rotates neighbouring pairs", id="viewed as pairs"),
-        pytest.param(HALF + SECTIONS, "takes each section of a head from another axis of the positions", id="mrope"),
+        pytest.param(
+            HALF + SECTIONS, "takes each section of a head from a different axis of the positions", id="mrope"
+        ),
     ],
 )
 def test_external_kernel_where_upstream_rotates_otherwise(work: Workspace, upstream: str, how: str) -> None:
@@ -116,7 +118,7 @@ def test_configuration_class_is_named(work: Workspace) -> None:
         "class ToyConfig:\n    def __init__(self, **kw):\n        kw.setdefault('partial_rotary_factor', 0.25)\n",
         UPSTREAM.replace("modeling", "configuration"),
     )
-    message = f"'apply_rotary_pos_emb' hands whole heads to 'liger_rotary_pos_emb', {PART}"
+    message = f"'apply_rotary_pos_emb' passes whole heads to 'liger_rotary_pos_emb', {PART}"
     assert messages(work, HALF + PARTIAL, ALL) == [f"{message} ('ToyConfig' has partial_rotary_factor)"]
 
 
@@ -216,7 +218,7 @@ SLOTTED = "    if rope.has_kernel:\n        return rope(q, k, cos, sin)\n    ret
 )
 def test_slot_for_whole_heads(work: Workspace, op: str, variant: str, is_found: bool) -> None:
     config = SLOT.format(op, variant) + PATCH.replace(KERNEL, "") + SLOTTED
-    expected = [f"'apply_rotary_pos_emb' hands whole heads to 'rope', {PART}"] if is_found else []
+    expected = [f"'apply_rotary_pos_emb' passes whole heads to 'rope', {PART}"] if is_found else []
     assert messages(work, HALF + PARTIAL, config) == expected
 
 
@@ -225,7 +227,7 @@ def test_helper_around_a_kernel(work: Workspace) -> None:
         "@config.add_helper\ndef rotate(q, k, cos, sin):\n    return liger_rotary_pos_emb(q.float(), k, cos, sin)\n"
     )
     config = f"{helper}{PATCH}    return rotate(q, k, cos, sin)\n"
-    assert messages(work, HALF + PARTIAL, config) == [f"'apply_rotary_pos_emb' hands whole heads to 'rotate', {PART}"]
+    assert messages(work, HALF + PARTIAL, config) == [f"'apply_rotary_pos_emb' passes whole heads to 'rotate', {PART}"]
 
 
 METHOD = f"{KERNEL}@config.override_method('Attention.forward')\ndef forward(self, q, k, cos, sin):\n"
@@ -233,7 +235,7 @@ METHOD = f"{KERNEL}@config.override_method('Attention.forward')\ndef forward(sel
 
 def test_method_that_calls_the_kernel_instead_of_upstreams_function(work: Workspace) -> None:
     config = f"{METHOD}    return liger_rotary_pos_emb(q, k, cos, sin)\n"
-    message = "'Attention.forward' hands whole heads to 'liger_rotary_pos_emb'"
+    message = "'Attention.forward' passes whole heads to 'liger_rotary_pos_emb'"
     assert messages(work, HALF + PARTIAL + ATTENTION, config) == [f"{message}, {PART}"]
     assert messages(work, HALF + PLAIN + CUT_BY_CALLER, config) == [f"{message}, {PART}"]
     assert messages(work, HALF + PLAIN + ATTENTION, config) == []

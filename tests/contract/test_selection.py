@@ -230,8 +230,8 @@ def test_what_is_allowed_is_noted_with_its_reason(defective: Workspace) -> None:
     assert verdict.errors == ()
     assert [problem.code for problem in verdict.warnings] == ["PG214"]
     assert sorted(verdict.notes) == [
-        "allowed: PG201 'Head.forward' drops the parameter 'scale' of upstream's (nobody scales)",
-        "allowed: PG201 'Norm.forward' drops the parameter 'scale' of upstream's (nobody scales)",
+        "allowed: PG201 'Head.forward' drops upstream's parameter 'scale' (nobody scales)",
+        "allowed: PG201 'Norm.forward' drops upstream's parameter 'scale' (nobody scales)",
     ]
 
 
@@ -257,16 +257,16 @@ def test_allowances_of_several_targets_are_all_used(defective: Workspace) -> Non
 
 
 UNUSED = {
-    "rule": ('"PG202", "why"', "allow: PG202 finds nothing here", "Remove it: it would hide the next finding."),
+    "rule": ('"PG202", "why"', "allow: PG202 finds nothing here", "Remove it, or it will hide the next finding."),
     "target": (
         '"PG201", "why", "Norm.forwards"',
         "allow: PG201 finds nothing of 'Norm.forwards' here",
-        "Remove it: it would hide the next finding.",
+        "Remove it, or it will hide the next finding.",
     ),
     "part of a name": (
         '"PG201", "why", "Nor"',
         "allow: PG201 finds nothing of 'Nor' here",
-        "Remove it: it would hide the next finding.",
+        "Remove it, or it will hide the next finding.",
     ),
     "no rule": ('"PG20l", "why"', "allow: there is no rule 'PG20l'", f"Did you mean 'PG200'? {LIST}"),
     "lower case": ('"pg201", "why"', "allow: there is no rule 'pg201'", f"Did you mean 'PG201'? {LIST}"),

@@ -270,8 +270,8 @@ def test_slots_of_a_package_without_kernels_are_left_out_with_one_note(work: Wor
     work.write("proj/models/ops.py", text)
     imports = FOREIGN + "config.add_post_import_block(\"other = OpSlot('rope', 'half')\")\n"
     assert notes(work, imports) == (
-        "PG206 slots of 'proj.models.ops.OpSlot' are left out: what registers their kernels is not evident. "
-        "Name the modules that do in [tool.patchgen] kernels.",
+        "PG206 slots of 'proj.models.ops.OpSlot' are not checked: no module that registers their kernels was found. "
+        "Name those modules in [tool.patchgen] kernels.",
     )
 
 

@@ -24,7 +24,7 @@ def head_forward(self, x):
 """
 NEEDLESS = 'config.add_import("math")\n'
 SAID = "PG202 'Head.forward' calls 'rotate' and does not pass 'x': it takes (x)"
-HINT = "Make the call fit, or give 'rotate' what its callers pass."
+HINT = "Change the call, or give 'rotate' the parameters that its callers pass."
 FINDING = f"""\
 {CONFIG}:7: error: {SAID}
         5 | @config.override_method("Head.forward")
@@ -43,7 +43,7 @@ WARNING = f"""\
         4 | config = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_toy_gpu.py")
   >     5 | config.add_import("math")
         6 | 
-  Remove it: the import is left out by ruff."""
+  Remove it: ruff leaves the import out."""
 both = pytest.mark.parametrize("workers", ["0", "1"])
 
 
@@ -355,7 +355,7 @@ def test_github_shows_findings_at_the_configs_line(gated: Workspace, pytester: p
     warning = WARNING.splitlines()[0].partition(": warning: ")[2]
     assert [line for line in result.outlines if line.startswith("::")] == [
         f"::error file={CONFIG},line=7,{title}::{SAID}{place}{HINT}",
-        f"::warning file={CONFIG},line=9,{title}::{warning}%0ARemove it: the import is left out by ruff.",
+        f"::warning file={CONFIG},line=9,{title}::{warning}%0ARemove it: ruff leaves the import out.",
     ]
 
 

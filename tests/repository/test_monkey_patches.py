@@ -169,5 +169,5 @@ def test_rules_run_over_configs_that_replace_the_same(folders: tuple[Path, Path]
     (config,) = (tmp_path / "out").rglob("*_patch_gen_config.py")
     text = config.read_text(encoding="utf-8")
     assert 'config.add_import("acme.forwards", names=["SCALE"])' in text
-    assert "PG201 'ToyMLP.forward' drops the parameter 'mask' of upstream's" in done.stdout
+    assert "PG201 'ToyMLP.forward' drops upstream's parameter 'mask'" in done.stdout
     assert "2 patches in 1 configs; {('PG201', 'error'): 1}" in done.stdout

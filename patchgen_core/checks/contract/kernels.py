@@ -111,7 +111,8 @@ def _files(project: Project, name: str) -> Sequence[Path]:
             raise PatchgenError(
                 f"[tool.patchgen] kernels: there is no module '{name}'",
                 project.key_location("kernels"),
-                did_you_mean(name, own_modules) or "Name a module of the project or an installed one, with its dots.",
+                did_you_mean(name, own_modules)
+                or "Give the dotted name of a module of the project, or of an installed one.",
             ) from None
     if path.name != "__init__.py":
         return [path]

@@ -14,16 +14,16 @@ from patchgen_core.checks.contract.run import EVERY_RULE
 
 _INTRODUCTION = """# Contract rules
 
-Drift proves that a file is what its config makes. The contract rules look for what would break when it runs: they
-compare the generated module's syntax tree with upstream's and with the config, and import nothing, so that a module
-for hardware that this machine lacks is checked all the same. They are the item `contract` of `pytest --patchgen`, and
-`patchgen check` runs them after the drift check. An error makes a run red; a warning is shown and does not.
+The drift check proves that a file is what its config makes. The contract rules look for what would break when it
+runs. They compare the generated module's syntax tree with upstream's and with the config, and import nothing, so they
+also check a module for hardware that this machine lacks. The item `contract` of `pytest --patchgen` runs them, and
+`patchgen check` runs them after the drift check. An error makes a run red; a warning does not.
 
 Every finding names the line of the config, the line of the generated module and what to do. `patchgen rule PG202`
 explains one rule.
 
-A project chooses rules in `[tool.patchgen]`, by their codes or the beginnings of codes, and so do `--select` and
-`--ignore` of `patchgen check`:
+Choose rules in `[tool.patchgen]`, or with `--select` and `--ignore` of `patchgen check`, by their codes or the
+beginnings of codes:
 
 ```toml rules=settings
 [tool.patchgen]
@@ -37,25 +37,25 @@ kernels = ["acme.kernels"]
 "acme.models.*_npu_patch_gen_config" = ["PG217"]
 ```
 
-The patterns of `per_config_ignore` are of a config's dotted name, or of its path from the project's root. `kernels`
-names the modules, or packages of modules, that register kernels for op slots (PG206).
+The patterns of `per_config_ignore` match a config's dotted name, or its path from the project's root. `kernels` names
+the modules, or packages of modules, that register kernels for op slots (PG206).
 
-What one config breaks on purpose it allows, with the reason; the third argument limits that to one class with its
-methods, one method or one function. `patchgen check -v` shows what is allowed, and an allowance that nothing comes of
-is an error (PG200).
+If a config breaks a rule on purpose, allow it there, with the reason. The third argument limits the allowance to one
+class with its methods, one method or one function. `patchgen check -v` shows what is allowed. An allowance that
+matches no finding is an error (PG200).
 
 ```python rules=allow
 config.allow("PG201", "the serving engine is the only caller", "Qwen3Attention.forward")
 ```
 
-PG203 and PG204 stop a generation, so that no module is written that cannot run; only `config.allow` lets such names
-through. A finding that says "upstream's own" is about upstream's code, which the config does not touch; it is always
-a warning.
+PG203 and PG204 stop a generation, so that `patchgen` never writes a module that cannot run. Only `config.allow` lets
+such names through. A finding that says "upstream's own" is about upstream's code, which the config does not touch, and
+is always a warning.
 
-The codes that begin with PG3 are of the item `parity`: no text tells of them, so the models run, and `patchgen check`
-does not find them. All of the above counts for them as well. They are allowed by the name of the patch's target, of
-the slot (PG301) or of the base model (PG303). Which allowances are idle is told when a config's parity items all ran
-(PG300).
+The codes that begin with PG3 belong to the item `parity`. Source text cannot show them, so the models run, and
+`patchgen check` does not find them. All of the above applies to them as well. Allow them by the name of the patch's
+target, of the slot (PG301) or of the base model (PG303). Idle allowances are reported when all of a config's parity
+items have run (PG300).
 
 """
 

@@ -61,10 +61,11 @@ PARITY_RULES: tuple[Rule, ...] = (
         name="idle declaration",
         severity="warning",
         reason=(
-            "A `config.allow` of a code of parity that nothing comes of hides the next finding of that kind, and a "
-            "`config.tolerate` for an implementation that the config does not offer, be it misspelled or gone, "
-            "tolerates nothing. What one implementation does not find another may: an allowance is idle when the "
-            "items of all implementations ran, in one session or in reports that are merged, and none needed it."
+            "A `config.allow` of a parity code that matches nothing hides the next finding of that kind. A "
+            "`config.tolerate` for an implementation that the config does not offer, because it is misspelled or "
+            "gone, tolerates nothing. One implementation may find what another does not. An allowance is therefore "
+            "idle only when the items of all implementations ran, in one session or in merged reports, and none "
+            "needed it."
         ),
         failing=_on_llama(_ALLOWED + _MLP),
         passing=_on_llama(_ALLOWED + _CHUNKS),
@@ -75,9 +76,9 @@ PARITY_RULES: tuple[Rule, ...] = (
         name="unreached",
         severity="error",
         reason=(
-            "Parity says nothing about code that did not run. A patch that no toy batch reaches in any head is dead, "
-            "because another patch took its caller away, or it needs a batch or a toy config of its own: an image, a "
-            "layer type, an option. The same goes for a slot that is bound to a kernel and never called."
+            "Parity says nothing about code that did not run. If no toy batch reaches a patch in any head, the patch "
+            "is dead, because another patch took its caller away, or it needs a batch or a toy config of its own: an "
+            "image, a layer type, an option. The same goes for a slot that is bound to a kernel and never called."
         ),
         failing=_on_llama(_ATTENTION.replace("REPEATED", _BY_HAND)),
         passing=_on_llama(_ATTENTION.replace("REPEATED", "repeat_kv(key, groups), repeat_kv(value, groups)")),
@@ -88,11 +89,11 @@ PARITY_RULES: tuple[Rule, ...] = (
         name="lines that do not run",
         severity="error",
         reason=(
-            "The function runs and a branch that its patch brings in does not, so that no one has seen what that "
-            "computes. Only lines that upstream does not have count, and none that depend on whether a slot has a "
-            "kernel, on the device or on being compiled, that end in `raise`, or that only name None. Lines that "
-            "ranks of a group run are a warning: the check `sharded` runs them. Give a batch or a toy config that "
-            "gets there, or allow it."
+            "The function runs, but a branch that its patch adds does not, so nobody has seen what that branch "
+            "computes. Only lines that upstream does not have count. Lines are exempt if they depend on whether a "
+            "slot has a kernel, on the device or on being compiled, if they end in `raise`, or if they only name "
+            "None. Lines that ranks of a group run are a warning: the check `sharded` runs them. Add a batch or a toy "
+            "config that gets there, or allow it."
         ),
         failing=_on_llama(_CHUNKS),
         passing=_on_llama(_CHUNKS.replace("4096", "4")),
@@ -103,9 +104,9 @@ PARITY_RULES: tuple[Rule, ...] = (
         name="head without patches",
         severity="warning",
         reason=(
-            "A generated class of sequence or token classification that makes its base model with "
-            "`AutoModel.from_config` gets upstream's, without a patch in it, and trains that. Register the generated "
-            "classes with `register_with_auto()`, or leave such classes out of the output."
+            "A generated class for sequence or token classification that makes its base model with "
+            "`AutoModel.from_config` gets upstream's model, without a patch in it, and trains that. Register the "
+            "generated classes with `register_with_auto()`, or leave such classes out of the output."
         ),
         failing=_on_llama(_MLP),
         passing=_on_llama(
@@ -120,13 +121,13 @@ config.exclude_from_output("LlamaForSequenceClassification", "LlamaForTokenClass
         name="initial values",
         severity="error",
         reason=(
-            "Parity gives every parameter a value, so it does not see what a model starts from that is trained from "
-            "scratch, or whose checkpoint lacks a tensor. The first values of every parameter are compared with those "
-            "that upstream's class makes: another spread, or another constant, is a finding. Besides a slip in "
-            "`__init__` or `_init_weights` there is a trap: transformers takes classes outside of its package for "
-            "custom code and skips modules that have no parameters of their own, so that a branch of `_init_weights` "
-            "which fills a block's children never runs, and they stay whatever memory held. Initialize each of the "
-            "children in a branch of its own."
+            "Parity gives every parameter a value, so it does not see the initial values of a model that is trained "
+            "from scratch, or whose checkpoint lacks a tensor. This rule compares the initial values of every "
+            "parameter with those that upstream's class makes: another spread, or another constant, is a finding. "
+            "Besides a slip in `__init__` or `_init_weights` there is a trap. transformers treats classes outside its "
+            "package as custom code and skips modules that have no parameters of their own. A branch of "
+            "`_init_weights` that fills a block's children then never runs, and they keep whatever memory held. "
+            "Initialize each of the children in a branch of its own."
         ),
         failing=_on_llama(_START.replace("INITIALIZED", "pass")),
         passing=_on_llama(_START.replace("INITIALIZED", "super()._init_weights(module)")),

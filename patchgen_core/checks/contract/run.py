@@ -56,7 +56,7 @@ def choose_rules(
     left_out = (*project.ignore, *ignore)
     rules = tuple(rule for rule in RULES if _is_selected(rule.code, codes) and not _is_selected(rule.code, left_out))
     if not rules and (select or ignore):
-        hint = "--ignore and [tool.patchgen] ignore take away from what is selected."
+        hint = "--ignore and [tool.patchgen] ignore remove rules from the selection."
         raise PatchgenError("no contract rule is left to run", None, hint)
     return rules
 
@@ -200,7 +200,7 @@ class Contracts:
         codes = [rule.code for rule in EVERY_RULE]
         about = f" of '{allowance.target}'" if allowance.target else ""
         message = f"allow: {allowance.code} finds nothing{about} here"
-        hint = "Remove it: it would hide the next finding."
+        hint = "Remove it, or it will hide the next finding."
         if allowance.code not in codes:
             message, hint = f"allow: there is no rule '{allowance.code}'", _nearest(allowance.code)
         elif allowance.code not in [rule.code for rule in rules]:
@@ -220,7 +220,7 @@ def _run_rules(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Find
             raise
         except Exception as error:
             message = f"{rule.code} cannot be checked: {type(error).__name__}: {error}"
-            hint = f"That is a defect of the rule: please report it. Until it is mended, run without {rule.code}."
+            hint = f"This is a defect in the rule: please report it. Until it is fixed, run without {rule.code}."
             raise PatchgenError(message, subject.plan.config.location, hint) from error
     return list(findings.values())
 

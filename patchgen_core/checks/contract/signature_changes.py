@@ -57,9 +57,9 @@ def signature_changes(dotted: str, function: Function, upstream: Function) -> It
             message = f"requires '{parameter.name}', which upstream's does not have"
             yield SignatureChange("required", message, (parameter.name,))
     if theirs.takes_args and not ours.takes_args:
-        yield SignatureChange("star", "loses *args of upstream's", ("*",))
+        yield SignatureChange("star", "loses upstream's *args", ("*",))
     if theirs.takes_kwargs and not ours.takes_kwargs:
-        yield SignatureChange("star", "loses **kwargs of upstream's", ("**",))
+        yield SignatureChange("star", "loses upstream's **kwargs", ("**",))
 
 
 def _of_upstream_parameters(
@@ -73,7 +73,7 @@ def _of_upstream_parameters(
         name, own = parameter.name, ours.find(parameter.name)
         if own is None:
             if name in renamed:
-                message = f"calls '{renamed[name]}' what upstream's calls '{name}'"
+                message = f"renames upstream's '{name}' to '{renamed[name]}'"
                 yield SignatureChange("renamed", message, (renamed[name],), name)
             elif takes_all and name not in passed_beside:
                 continue
@@ -83,16 +83,16 @@ def _of_upstream_parameters(
             yield SignatureChange("required", f"requires '{name}', for which upstream's has a default", (name,))
         elif own.kind == "keyword" != parameter.kind or (own.kind == "position" != parameter.kind):
             how = "keyword" if own.kind == "keyword" else "position"
-            yield SignatureChange("limited", f"takes '{name}' by {how} only, unlike upstream's", (name,))
+            yield SignatureChange("limited", f"takes '{name}' only by {how}, unlike upstream's", (name,))
     if dropped:
         yield dropped_parameters(dropped, ours)
 
 
 def dropped_parameters(names: Sequence[str], ours: Signature) -> SignatureChange:
     """The change that our signature lacks some parameters of upstream's."""
-    where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
+    where = ", which only **kwargs take now" if ours.takes_kwargs else ""
     quoted = ", ".join(f"'{name}'" for name in names)
-    message = f"drops the parameter{'s' * (len(names) > 1)} {quoted} of upstream's{where}"
+    message = f"drops upstream's parameter{'s' * (len(names) > 1)} {quoted}{where}"
     return SignatureChange("dropped", message, tuple(names))
 
 
@@ -112,7 +112,7 @@ def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Itera
     order = [name for name in names if name in common]
     if order != common:
         moved = next(a for a, b in zip(order, common) if a != b)
-        yield SignatureChange("moved", f"has '{moved}' in another place than upstream's", (moved,))
+        yield SignatureChange("moved", f"has '{moved}' in a different position from upstream's", (moved,))
         return
     last = names.index(common[-1]) if common else 0
     new = [n for n in names[:last] if theirs.find(n) is None and n not in renamed.values()]

@@ -11,14 +11,19 @@ SAVING = frozenset(["logits_to_keep", "num_logits_to_keep"])
 _FOR_CACHES = frozenset(["cache_position"])
 """What only ``generate()`` passes to a model."""
 
-_HINT = "Callers outside of this module count on upstream's signature: keep it, if need be as a parameter unused."
-_LAST_HINT = "Move it behind upstream's parameters: nothing passes so many by position here, but others may."
-_KWARGS_HINT = "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
-_SAVING_HINT = "generate() passes it where a forward names it, to save work. Take it, for the memory that it saves."
-_OWN_HINT = "Only the config's own code calls it here, but whoever counts on upstream's signature does not fit."
-_UNSEEN_HINT = "No call is in sight that lacks it, but whoever counts on upstream's signature does not pass it."
-_PREPARING_HINT = "generate() passes all but the ids by name, and what is left out here does not reach the forward."
-_SAFE_HINT = "Every call in this module fits, but whoever counts on upstream's signature does not: keep it if you can."
+_HINT = "Callers outside this module rely on upstream's signature: keep it, even as an unused parameter."
+_LAST_HINT = "Move it behind upstream's parameters: nothing here passes that many by position, but other code may."
+_KWARGS_HINT = "The patch reads it from **kwargs, or passes them on. If you can, make it a parameter anyway."
+_SAVING_HINT = "generate() passes it to a forward that names it, to save work and memory. Keep it."
+_OWN_HINT = "Only the config's own code calls it here, but callers that rely on upstream's signature would fail."
+_UNSEEN_HINT = "No visible call lacks it, but callers that rely on upstream's signature do not pass it."
+_PREPARING_HINT = (
+    "generate() passes everything but the ids by name, and a parameter that is missing here does not reach the "
+    "forward."
+)
+_SAFE_HINT = (
+    "Every call in this module fits, but callers that rely on upstream's signature would fail: keep it if you can."
+)
 
 Judgement = tuple[Severity | None, str]
 """How much a change matters, and what to do; None when nobody can notice it."""
@@ -74,7 +79,7 @@ def _weigh_place(function: ChangedFunction, change: SignatureChange) -> Judgemen
     by_position = function.calls_by_position(change.names[0])
     if change.kind == "inserted" or function.has_known_callers:
         if by_position:
-            return "error", f"'{by_position[0].owner}' passes so many by position. {_HINT}"
+            return "error", f"'{by_position[0].owner}' passes that many by position. {_HINT}"
         return "warning", _LAST_HINT
     if not by_position and function.suits_own_callers:
         return "warning", _OWN_HINT

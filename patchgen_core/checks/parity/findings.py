@@ -47,7 +47,7 @@ def judge(result: CheckResult, allowances: Sequence[Allowance], chosen: Collecti
 def _nothing(allowance: Allowance) -> Problem:
     about = f" of '{allowance.target}'" if allowance.target else ""
     message = f"allow: {allowance.code} finds nothing{about} here"
-    hint = "Remove it: it would hide the next finding."
+    hint = "Remove it, or it will hide the next finding."
     return Problem(message, allowance.location, hint, excerpt_at(allowance.location), UNUSED)
 
 

@@ -23,8 +23,8 @@ RULE = Rule(
     name="allowance",
     severity="error",
     reason=(
-        "`config.allow` accepts what a rule finds. When the rule finds nothing any more, the allowance waits for the "
-        "next defect of that kind and hides it."
+        "`config.allow` accepts a rule's findings. When the rule no longer finds anything, the allowance waits for "
+        "the next defect of that kind and hides it."
     ),
     failing=Example(
         """

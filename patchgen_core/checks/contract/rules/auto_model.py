@@ -47,9 +47,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not tops or not all(map(is_looked_up, tops)):
             continue
         models = " or ".join(f"'{top}'" for top in sorted(tops))
-        message = f"'{patch.patch.target}' may have no effect: nothing in the module makes a {models}"
+        message = f"'{patch.patch.target}' may have no effect: nothing in the module creates a {models}"
         message += "" if tops == {name} else ", and nothing else uses it"
-        hint = f"AutoModel builds the sub-models here, from upstream's own classes: override that to make a {models}."
+        hint = (
+            "AutoModel builds the sub-models here from upstream's own classes: override that code to create a "
+            f"{models}."
+        )
         yield Finding(message, hint, built[0].node, patch.dotted, patch.patch.location)
 
 
@@ -103,8 +106,8 @@ RULE = Rule(
     severity="warning",
     reason=(
         "Many multimodal models build their vision or text tower with `AutoModel.from_config`, which looks the class "
-        "up in transformers: the patched class of the same name in the generated module is never made, and the fused "
-        "kernel in it never runs. A class that is built from outside, as top-level models are, is fine: allow it."
+        "up in transformers. Nothing then makes the patched class of the same name in the generated module, and its "
+        "fused kernel never runs. A class that is built from outside, as top-level models are, is fine: allow it."
     ),
     failing=Example(
         """

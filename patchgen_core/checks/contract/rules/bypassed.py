@@ -26,7 +26,8 @@ def check(subject: Subject) -> Iterator[Finding]:
             target = patch.patch.target
             message = f"'{target}' is patched where it is defined, but upstream also {places}"
             hint = (
-                "Where that counts, the patch has no effect: replace what uses the name, or allow it with the reason."
+                "Where that binding counts, the patch has no effect: replace what uses the name, or allow this with "
+                "the reason."
             )
             yield Finding(message, hint, None, patch.dotted, patch.patch.location)
 
@@ -47,9 +48,9 @@ RULE = Rule(
     name="bypassed",
     severity="warning",
     reason=(
-        "Upstream may bind one name twice: an import of a compiled version and, where that is not installed, a "
-        "definition of its own. A patch changes the definition. On a machine where the other branch counts, the "
-        "patched code never runs."
+        "Upstream may bind one name twice: it imports a compiled version, and defines its own for machines where that "
+        "is not installed. A patch changes the definition. On a machine where the other branch counts, the patched "
+        "code never runs."
     ),
     failing=Example(
         """

@@ -73,7 +73,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             if fits_none or _fitted_upstream(subject, call, callee):
                 where = f"'{call.owner}'" if call.owner else "the module"
                 message = f"{where} calls {callee.name} and {why}: it takes {callee.signature}"
-                hint = f"Make the call fit, or give {callee.name} what its callers pass."
+                hint = f"Change the call, or give {callee.name} the parameters that its callers pass."
                 is_own = bool(call.owner) and subject.is_own(call.owner, call.node)
                 declared = None if is_own else _declared(subject, callee)
                 target = call.owner or callee.dotted
@@ -123,11 +123,11 @@ RULE = Rule(
     name="call site",
     severity="error",
     reason=(
-        "A patch is written against the rest of its module as it was that day. When a sibling config's method gains "
-        "a parameter, when upstream's does, or when a class is replaced by a fused one whose constructor takes less, "
-        "the calls that still pass what they used to raise a TypeError - on the hardware that runs that branch, "
-        "which need not be this one. The rule follows functions, classes, `self`, `super()` and attributes whose "
-        "class is evident from `__init__`, and looks into external classes where their file is here."
+        "A patch is written against the rest of its module as it was that day. Then a sibling config's method gains a "
+        "parameter, or upstream's does, or a fused class whose constructor takes less replaces a class. Calls that "
+        "still pass the old arguments raise a TypeError - on the hardware that runs that branch, which may not be "
+        "this one. The rule follows functions, classes, `self`, `super()` and attributes whose class is evident from "
+        "`__init__`. It looks into external classes whose file is available here."
     ),
     failing=Example(
         """

@@ -41,7 +41,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         if string.value in excluded:
             name, user = str(string.value), owner or plan.config.target_file
             message = f"exclude_from_output takes '{name}' out, but '{user}' names it in a string"
-            hint = "Lists such as _no_split_modules are looked up by name: replace what holds it, without the name."
+            hint = (
+                "Lists such as _no_split_modules are looked up by name: replace the code that holds the string, and "
+                "leave the name out."
+            )
             declared = plan.config.location_of("exclude_from_output", name)
             yield Finding(message, hint, string, owner or name, declared, weight="warning")
 
@@ -51,11 +54,11 @@ RULE = Rule(
     name="dangling",
     severity="error",
     reason=(
-        "Excluding a class keeps a module small: the talker of a model that only its thinker trains. What still calls "
-        "it, derives from it or tests for it with `isinstance`, as `_init_weights` does, raises a NameError - at "
-        "import, at the first initialization, or in a branch that no test runs. A name in a string, as in "
-        "`_no_split_modules`, is a warning: the wrapping policy finds no such class, which matters only where the "
-        "model builds one."
+        "Excluding a class keeps a module small: for example, the talker of a model that only its thinker trains. "
+        "Code that still calls the class, derives from it or tests for it with `isinstance`, as `_init_weights` does, "
+        "raises a NameError - at import, at the first initialization, or in a branch that no test runs. A name in a "
+        "string, as in `_no_split_modules`, is a warning: the wrapping policy finds no such class, which matters only "
+        "if the model builds one."
     ),
     failing=Example('\nconfig.exclude_from_output("Talker")\n', _UPSTREAM),
     passing=Example(

@@ -42,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     origins = _origins(excluded, dead, before)
     leftover = [name for name in dead if name in origins]
     for name in leftover:
-        message = f"'{name}' is left in the module, but only {_why(name, before, excluded, leftover)}"
+        message = f"'{name}' is still in the module, but only {_why(name, before, excluded, leftover)}"
         hint = f"Leave it out as well: config.exclude_from_output('{name}').{_named(subject.generated, name)}"
         declared = subject.plan.config.location_of("exclude_from_output", origins[name])
         yield Finding(message, hint, subject.generated.index.definitions[name][0], name, declared)
@@ -52,7 +52,7 @@ def _why(name: str, before: _Users, excluded: Sequence[str], leftover: Sequence[
     """Who used a definition, and what became of them."""
     users = [user for user in before[name] if user != name]
     gone = [f"'{user}' (excluded)" for user in users if user in excluded]
-    gone += [f"'{user}' (left over as well)" for user in users if user in leftover]
+    gone += [f"'{user}' (also left over)" for user in users if user in leftover]
     changed = [f"'{user}'" for user in users if user not in (*excluded, *leftover)]
     return f"{' and '.join(gone)} used it" + (f"; {' and '.join(changed)} no longer uses it" if changed else "")
 
@@ -129,9 +129,9 @@ RULE = Rule(
     name="dead after exclusion",
     severity="warning",
     reason=(
-        "Whoever excludes a model's speech half wants a module that only holds what is trained. The activations, "
-        "layers and helpers that only this half used stay behind: pages that reviewers read, that upgrades have to "
-        "merge, and that nothing runs. Since no name is missing, nothing ever points at them."
+        "When you exclude a model's speech half, you want a module that holds only what you train. But the "
+        "activations, layers and helpers that only this half used stay behind: pages that reviewers read, that "
+        "upgrades have to merge, and that nothing runs. No name is missing, so nothing else ever points at them."
     ),
     failing=Example('\nconfig.exclude_from_output("Talker")\n', _UPSTREAM),
     passing=Example('\nconfig.exclude_from_output("Talker", "Snake")\n', _UPSTREAM),

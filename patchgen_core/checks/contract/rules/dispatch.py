@@ -10,15 +10,15 @@ from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, decorator_name, decorator_names
 
-_HUB = "lets a kernel of the hub take its place"
+_HUB = "lets a kernel from the hub replace it"
 _MARKS = {
     "use_kernel_forward_from_hub": _HUB,
     "use_kernel_func_from_hub": _HUB,
-    "use_kernel_func_from_hub_with_fallback": "runs another package's function in its place wherever it is installed",
+    "use_kernel_func_from_hub_with_fallback": "runs another package's function instead wherever that is installed",
 }
 _ROUTERS = {
     **_MARKS,
-    "use_experts_implementation": "runs config._experts_implementation in its place, grouped_mm unless told otherwise",
+    "use_experts_implementation": "runs config._experts_implementation instead, grouped_mm by default",
 }
 _TAKER = "use_kernelized_func"
 _UPSTREAM = """
@@ -79,7 +79,7 @@ def _without_mark(subject: Subject, patch: PlannedPatch) -> Iterator[Finding]:
         gone = [d for d in node.decorator_list if decorator_name(d) not in own]
         for owner, taker in _takers(subject, node.name) if gone else ():
             decorator_text = f"@{ast.unparse(taker)} on '{owner.name}'"
-            message = f"{decorator_text} gets a '{node.name}' without upstream's @{ast.unparse(gone[0])}"
+            message = f"{decorator_text} gets '{node.name}' without upstream's @{ast.unparse(gone[0])}"
             hint = _removal(subject, owner, taker)
             if decorator_name(taker) != _TAKER:
                 hint += f" Or decorate the replacement of '{node.name}'."
@@ -120,14 +120,14 @@ RULE = Rule(
     name="dispatch left on",
     severity="warning",
     reason=(
-        "Some decorators of transformers send calls elsewhere: `use_experts_implementation` to grouped matrix "
-        "products instead of the class's `forward`, `use_kernel_forward_from_hub` to a kernel of the hub once a model "
-        "is loaded with `use_kernels`, its relatives for functions to an installed package. Overriding a method "
-        "leaves the decorators of its class, so the patched body looks right in the generated file and never runs: "
-        "the model trains, with upstream's numbers and memory. `use_kernelized_func` registers functions that bear "
-        "such a mark. What a patched one without it does depends on the release of transformers: it has no effect, "
-        "raises once a model is loaded with `use_kernels`, or raises where the module is imported and the `kernels` "
-        "package is installed."
+        "Some decorators of transformers redirect calls: `use_experts_implementation` to grouped matrix products "
+        "instead of the class's `forward`, `use_kernel_forward_from_hub` to a kernel from the hub once a model is "
+        "loaded with `use_kernels`, and its counterparts for functions to an installed package. Overriding a method "
+        "leaves its class's decorators in place. The patched body then looks right in the generated file and never "
+        "runs: the model trains, with upstream's numbers and memory. `use_kernelized_func` registers functions that "
+        "have such a mark. What happens to a patched function without the mark depends on the release of "
+        "transformers: the patch has no effect, or it raises once a model is loaded with `use_kernels`, or it raises "
+        "at import if the `kernels` package is installed."
     ),
     failing=Example(
         """

@@ -61,10 +61,10 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _undocumented_finding(replaced: Replaced, names: list[str]) -> Finding:
     message = f"'{replaced.dotted}' is under @{_DECORATOR} and does not document {quoted(names)}"
-    entry = f"'{names[0]} (`type`, *optional*):', and what it is"
-    hint = f"Give each an entry below 'Args:' of its docstring: {entry}."
+    entry = f"'{names[0]} (`type`, *optional*):', then its description"
+    hint = f"Add an entry for each below 'Args:' in its docstring: {entry}."
     if replaced.patch.edits:
-        hint = f"Give add_parameter(...) of each documentation=, which starts with {entry}."
+        hint = f"Pass documentation= to the add_parameter(...) of each; it starts with {entry}."
     return Finding(message, hint, replaced.node, replaced.dotted)
 
 
@@ -156,10 +156,10 @@ RULE = Rule(
     name="docstring",
     severity="warning",
     reason=(
-        "`@auto_docstring` stays on a method that is overridden, and reads the new text's docstring while the module "
-        "is imported. For every parameter that neither the docstring describes nor transformers' own tables of usual "
-        "arguments, it prints a line that begins with `[ERROR]` - once in every process of a training run, where it "
-        "drowns what matters. Parameters that upstream's version leaves out as well are left alone."
+        "`@auto_docstring` stays on an overridden method, and reads the new text's docstring while the module is "
+        "imported. For every parameter that neither the docstring nor transformers' own tables of common arguments "
+        "describe, it prints a line that begins with `[ERROR]` - once in every process of a training run, where it "
+        "drowns out what matters. The rule ignores parameters that upstream's version leaves out as well."
     ),
     failing=Example(_PATCH, _UPSTREAM, files={"upstream/docs.py": _DOCS}),
     passing=Example(

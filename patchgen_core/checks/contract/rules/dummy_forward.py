@@ -20,14 +20,15 @@ _DRAWN = frozenset(["randint"])
 _WRITTEN = frozenset(["tensor", "as_tensor", "LongTensor", "IntTensor", "new_tensor"])
 _TOKENS = frozenset(["ids", "token", "tokens", "label", "labels"])
 _SHAPE_HINT = (
-    "Compute sizes from self.config, such as patch_size and in_channels, and grids as multiples of "
-    "spatial_merge_size, so that every variant of the model takes them."
+    "Compute sizes from self.config, such as patch_size and in_channels, and make grids multiples of "
+    "spatial_merge_size, so that they fit every variant of the model."
 )
 _DTYPE_HINT = (
-    "Under FSDP2 with mixed precision that is the dtype that parameters are stored in: take it, on each call, from "
+    "Under FSDP2 with mixed precision that is the dtype in which parameters are stored. On each call, take the "
+    "dtype from "
     "the weight that reads the input, such as self.patch_embed.proj.weight.dtype."
 )
-_CACHE_HINT = "Make the input anew on each call: what was kept has the dtype and device of another moment."
+_CACHE_HINT = "Make the input anew on each call: a kept one has the dtype and device of an earlier moment."
 _GRADIENT_HINT = (
     "Under FSDP2 the ranks with images wait for its gradients: let every parameter take part in the backward pass, "
     "and multiply the result by zero."
@@ -274,9 +275,9 @@ RULE = Rule(
         "On a rank whose batch has no image, `dummy_forward` runs the vision tower on made-up input so that all ranks "
         "meet in the same collectives. A shape that was copied from the variant at hand fails on the next one with "
         "another patch size. `self.dtype`, or input kept from an earlier call, has the dtype that parameters are "
-        "stored in, while FSDP2 with mixed precision computes in another: that rank crashes, the others wait for it, "
-        "and the run looks like a hang of NCCL. So it does where `no_grad` or `detach` leave the rank without "
-        "gradients to reduce. The dtype is of no matter to a tower that casts its input itself, as patch embeddings "
+        "stored in, while FSDP2 with mixed precision computes in another. Then that rank crashes, the others wait for "
+        "it, and the run looks like a hang of NCCL. The same happens if `no_grad` or `detach` leave the rank without "
+        "gradients to reduce. The dtype does not matter to a tower that casts its input itself, as patch embeddings "
         "do."
     ),
     failing=Example(

@@ -24,11 +24,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         if module is None or declared.replacement_name in _exported_names(module) or _is_open(module):
             continue
         message = (
-            f"'{declared.replacement_module}' has no '{declared.replacement_name}' to replace '{patch.dotted}' by"
+            f"'{declared.replacement_module}' has no '{declared.replacement_name}' to replace '{patch.dotted}' with"
         )
         hint = (
             did_you_mean(declared.replacement_name, _exported_names(module))
-            or "Is it the version that you train with?"
+            or "Is this the version that you train with?"
         )
         yield Finding(message, hint, None, patch.dotted, declared.location)
 
@@ -50,9 +50,9 @@ RULE = Rule(
     name="external name",
     severity="error",
     reason=(
-        "An external patch imports its class or function when the generated module is imported. A library that "
-        "renames or moves it breaks that import on the machines that have the new version. Where the library's files "
-        "are here, they are read and not imported, so that it needs no GPU to be noticed."
+        "An external patch imports its class or function when the generated module is imported. If a library renames "
+        "or moves it, that import fails on the machines that have the new version. Where the library's files are "
+        "available, the rule reads them without importing them, so it needs no GPU."
     ),
     failing=Example(
         '\nconfig.patches.append(create_patch_from_external("Norm", "proj.kernels", "FusedRMSNorm"))\n',

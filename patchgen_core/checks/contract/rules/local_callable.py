@@ -140,8 +140,8 @@ RULE = Rule(
     severity="warning",
     reason=(
         "A method such as `get_position_id_func` or `get_collate_fn` gives the data pipeline a function that its "
-        "worker processes call. Where workers are spawned, the function travels to them pickled, that is by the name "
-        "under which a module holds it; a nested function and a lambda have none, nor has a `partial` over one. With "
+        "worker processes call. If workers are spawned, the function is pickled by the name under which a module "
+        "holds it. A nested function and a lambda have no such name, and neither has a `partial` over one. With "
         "`num_workers=0`, and wherever workers are forked, nobody notices."
     ),
     failing=Example(_PATCH, _UPSTREAM),

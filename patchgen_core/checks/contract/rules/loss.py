@@ -58,7 +58,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             complaint = ("never cuts to those positions, as upstream's version does", replaced.node)
         if complaint is not None:
             message = f"'{replaced.dotted}' takes '{keep}' and {complaint[0]}"
-            hint = f"Cut the hidden states by '{keep}' before anything asks whether there are labels."
+            hint = f"Cut the hidden states by '{keep}' before anything checks for labels."
             yield Finding(message, hint, complaint[1], replaced.dotted)
 
 
@@ -77,9 +77,7 @@ def _complaint(function: Function, keep: str, handed: frozenset[str]) -> tuple[s
     cuts = any(state.is_cut for state in (*labelled.ends, *without.ends))
     is_never_cut = not any(state.is_cut for state in labelled.ends)
     if cuts and (is_never_cut or any(state.is_early for state in labelled.ends)):
-        return "does not cut to those positions where it computes the loss, as it does elsewhere", (
-            labelled.loss or function
-        )
+        return "cuts to those positions elsewhere, but not where it computes the loss", (labelled.loss or function)
     if cuts and not any(state.is_cut for state in without.ends):
         return "cuts to those positions only where there are labels", labelled.cut or function
     return None
@@ -278,10 +276,9 @@ RULE = Rule(
     severity="warning",
     reason=(
         "A fused loss takes the hidden states and computes the logits itself, so a patched forward branches on "
-        "`labels`. When the hidden states are cut by `logits_to_keep` in the branch without labels only, or after "
-        "the loss, a call with both gets a loss over other positions than upstream's; when they are cut in the "
-        "branch with labels only, generation pays for the logits of the whole prompt. No shape is wrong, so nothing "
-        "raises."
+        "`labels`. If only the branch without labels cuts the hidden states by `logits_to_keep`, or if they are cut "
+        "after the loss, a call with both gets a loss over other positions than upstream's. If only the branch with "
+        "labels cuts them, generation pays for the logits of the whole prompt. No shape is wrong, so nothing raises."
     ),
     failing=Example(_PATCH, _UPSTREAM),
     passing=Example(

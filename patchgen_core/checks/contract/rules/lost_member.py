@@ -119,8 +119,8 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
                     if id(node) in _never_run(subject, unreachable, owner, function):
                         continue
                     reported.add((name, node.attr))
-                    message = f"'{owner}' uses '{node.attr}' of '{name}', which the patch of it takes away"
-                    hint = f"Give the patched '{name}' a '{node.attr}', or patch '{owner}' as well."
+                    message = f"'{owner}' uses '{node.attr}' of '{name}', which its patch removes"
+                    hint = f"Add '{node.attr}' to the patched '{name}', or patch '{owner}' as well."
                     yield Finding(message, hint, node, owner, patch.patch.location)
 
 
@@ -151,8 +151,8 @@ RULE = Rule(
     reason=(
         "A fused class merges `q_proj` and `k_proj` into one projection, or an overridden `__init__` no longer sets "
         "an attribute. Upstream's code that still reads it, in another method or through another class's attribute, "
-        "raises an AttributeError, and only when that line runs. Code behind a flag that `__init__` sets for good is "
-        "left out."
+        "raises an AttributeError, and only when that line runs. The rule ignores code behind a flag that `__init__` "
+        "sets for good."
     ),
     failing=Example(
         """

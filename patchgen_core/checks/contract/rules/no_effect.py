@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not users and not any(string.value == name for string, _ in subject.generated.strings):
             node = subject.generated.definition(name)
             message = f"nothing in {subject.plan.config.target_file} uses the helper '{name}'"
-            yield Finding(message, "Remove it, or have a patch use it.", node, name, helper.helper.location)
+            yield Finding(message, "Remove it, or use it in a patch.", node, name, helper.helper.location)
     yield from _unused_imports(subject)
     yield from _needless_drops(subject)
 
@@ -77,7 +77,7 @@ def _unused_imports(subject: Subject) -> Iterator[Finding]:
             continue
         if not any(source and source.mentions(name) and name in source.names for source in sources):
             message = f"{call}: nothing in {plan.config.target_file} uses '{name}'"
-            yield Finding(message, "Remove it: the import is left out by ruff.", None, name, location)
+            yield Finding(message, "Remove it: ruff leaves the import out.", None, name, location)
 
 
 def _needless_drops(subject: Subject) -> Iterator[Finding]:
@@ -88,7 +88,7 @@ def _needless_drops(subject: Subject) -> Iterator[Finding]:
         location = plan.config.location_of("drop_import_names", name)
         if name not in plan.index.imports:
             message = f"drop_import_names: upstream defines '{name}' itself, so there is no import to drop"
-            yield Finding(message, "Use exclude_from_output to leave its definition out.", None, name, location)
+            yield Finding(message, "Use exclude_from_output to leave the definition out.", None, name, location)
             continue
         is_plain = all(id(statement) in top for statement, _ in plan.index.imports[name])
         is_needed = name in subject.generated.bound or name in subject.generated.uses
@@ -102,9 +102,9 @@ RULE = Rule(
     name="no effect",
     severity="warning",
     reason=(
-        "A patch that is upstream's own text, a helper that nothing calls, an import that nothing needs: each is a "
-        "change that somebody believes to be there. Often upstream has taken the change over, or the one call of the "
-        "helper got lost when its caller was rewritten. It also has to be read at every upgrade."
+        "A patch that is upstream's own text, a helper that nothing calls, an import that nothing needs: somebody "
+        "believes that each of them changes something. Often upstream has adopted the change, or the helper's only "
+        "call got lost when its caller was rewritten. Every upgrade also has to read it."
     ),
     failing=Example(
         """

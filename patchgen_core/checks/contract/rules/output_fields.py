@@ -89,7 +89,7 @@ def _describe_loss(replaced: Replaced, construction: Construction, model: Constr
     message = f"'{replaced.dotted}' constructs '{construction.name}' without {names}, which {model.passed_by}"
     value = ast.unparse(model.fields[lost[0]])
     value_text = value if len(value) <= _LONGEST_VALUE else "..."
-    hint = f"Pass what upstream passes, such as '{lost[0]}={value_text}': who reads the field gets None."
+    hint = f"Pass what upstream passes, such as '{lost[0]}={value_text}': code that reads the field gets None."
     return Finding(message, hint, construction.call, replaced.dotted)
 
 
@@ -175,13 +175,13 @@ RULE = Rule(
     name="output fields",
     severity="error",
     reason=(
-        "An output is a dataclass whose fields default to None, so a field that a hand-made return forgets raises "
-        "nothing: `output_hidden_states=True` gives None, and a mixture of experts trained without `router_logits` "
-        "adds a load-balancing loss of 0 until its router collapses. A dense model's forward that `name_map` reuses "
-        "for its MoE sibling does that: the class gets the sibling's name, the arguments stay the dense model's. "
-        "The rule asks for the fields that upstream's version of the method passes; where that hands "
-        "on the output of another model, for the fields of that; else for those that upstream passes wherever it "
-        "constructs the class, if that is one of the module's own."
+        "An output is a dataclass whose fields default to None, so a field that a patch forgets raises nothing. "
+        "`output_hidden_states=True` returns None, and a mixture of experts trained without `router_logits` adds a "
+        "load-balancing loss of 0 until its router collapses. This happens when `name_map` reuses a dense model's "
+        "forward for its MoE sibling: the class gets the sibling's name, and the arguments stay the dense model's. "
+        "The rule requires the fields that upstream's version of the method passes. If that version passes on another "
+        "model's output, the rule requires that output's fields. Otherwise, if the class is one of the module's own, "
+        "it requires the fields that upstream passes wherever it constructs the class."
     ),
     failing=Example(_PATCH, _UPSTREAM),
     passing=Example(

@@ -115,11 +115,10 @@ RULE = Rule(
     name="own import",
     severity="error",
     reason=(
-        "The generated module stands in another folder than its config and is imported by other code, and an import "
-        "inside a function runs only when the function does: on the machine with that hardware, with that setting, "
-        "hours into a run. What it takes from packages of the project itself can be told from their files. Imports "
-        "that `try` guards and those for type checkers are left out, and so are modules that make their names while "
-        "they are imported."
+        "Other code imports the generated module, which is in another folder than its config. An import inside a "
+        "function runs only when the function does: on the machine with that hardware, with that setting, hours into "
+        "a run. The rule checks imports from the project's own packages against their files. It ignores imports that "
+        "`try` guards, imports for type checkers, and modules that make their names while they are imported."
     ),
     failing=Example(
         """

@@ -43,7 +43,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 usual = " or ".join(map(str, sorted(lengths)))
                 values = "1 value" if count == 1 else f"{count} values"
                 message = f"'{replaced.dotted}' returns {values} where upstream's returns {usual}"
-                hint = "Callers unpack upstream's: return as many, None for what there is not."
+                hint = "Callers unpack upstream's values: return as many, with None for those that do not exist."
                 if _is_unpacked(subject, replaced.dotted, count):
                     continue
                 is_more = fits_elsewhere and count > max(lengths)  # as callers that ask for more unpack it
@@ -79,10 +79,10 @@ RULE = Rule(
     severity="error",
     reason=(
         "Upstream's attention returns its output and the weights, and the layer around it unpacks two values. An "
-        "override that returns the output alone fails there - or does not: a tensor unpacks along its first "
-        "dimension, so with a batch of two the layer goes on with the first sample and nobody is told. More values "
-        "than upstream's are a warning where another branch returns as many as upstream's; a number that all callers, "
-        "the config's own, unpack is right."
+        "override that returns only the output fails there - or does not: a tensor unpacks along its first dimension, "
+        "so with a batch of two the layer silently continues with the first sample. More values than upstream's are a "
+        "warning if another branch returns as many as upstream's. A number that all callers unpack is right, if they "
+        "are the config's own."
     ),
     failing=Example(
         """

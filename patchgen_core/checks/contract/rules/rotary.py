@@ -26,7 +26,7 @@ _KERNELS = frozenset(
 _HOW: dict[Kind, str] = {
     "partial": "rotates only a part of each head",
     "interleaved": "rotates neighbouring pairs",
-    "sections": "takes each section of a head from another axis of the positions",
+    "sections": "takes each section of a head from a different axis of the positions",
 }
 _FIELDS: dict[Kind, frozenset[str]] = {
     "partial": frozenset(
@@ -36,7 +36,8 @@ _FIELDS: dict[Kind, frozenset[str]] = {
     "sections": frozenset(["mrope_section", "mrope_interleaved"]),
 }
 _HINT = (
-    "Keep upstream's function here, or use a kernel that rotates as it does, and hand it what upstream's code hands "
+    "Keep upstream's function here, or use a kernel that rotates in the same way, and pass it what upstream's code "
+    "passes "
     "to its own rotation."
 )
 _WATCHED = ("rot", "rope", "interleav", "partial", "shape[-1]", "size(-1)")
@@ -76,7 +77,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for replaced in subject.replaced:
         use = next(kernels.uses(replaced.node), None) if replaced.upstream is not None else None
         if use is not None and replaced.upstream is not None:
-            where = f"'{replaced.dotted}' hands whole heads to '{use.name}'"
+            where = f"'{replaced.dotted}' passes whole heads to '{use.name}'"
             yield from _kernel_findings(subject, replaced.dotted, where, use, replaced.upstream)
     for name, functions in subject.upstream.index.functions.items():
         use = kernels.named(name) if is_rotary(name) and name not in subject.generated.index.definitions else None
@@ -248,11 +249,11 @@ RULE = Rule(
     severity="warning",
     reason=(
         "A fused rotary kernel rotates all of each head, the first half against the second, as llama does. Many "
-        "models rotate less or otherwise: a quarter of each head and the rest passed through, neighbouring pairs, "
-        "sections for time, height and width. The shapes fit all the same, so nothing raises: the kernel reads "
+        "models rotate less, or differently: a quarter of each head with the rest passed through, neighbouring pairs, "
+        "or sections for time, height and width. The shapes fit all the same, so nothing raises. The kernel reads "
         "cosines beyond their end or pairs the wrong entries, and the loss becomes NaN or is just worse than it "
-        "should be. How a model rotates is told from upstream's functions, not from its configuration class alone: "
-        "where the caller cuts the heads first, a kernel for whole heads is right."
+        "should be. The rule learns how a model rotates from upstream's functions, not only from its configuration "
+        "class: if the caller cuts the heads first, a kernel for whole heads is right."
     ),
     failing=Example(
         """

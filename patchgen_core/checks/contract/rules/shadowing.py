@@ -81,9 +81,9 @@ RULE = Rule(
     severity="error",
     reason=(
         "What a config adds lands in the same namespace as upstream's code, below upstream's imports. A helper called "
-        "`sum`, or a fallback import of a name that upstream imports from elsewhere, changes what that code means "
-        "without a line of it having changed; nothing raises. Where one of the two would hide the other for certain, "
-        "generating is refused with this code."
+        "`sum`, or a fallback import of a name that upstream imports from elsewhere, changes what upstream's code "
+        "means without changing a line of it, and nothing raises. If one of the two would certainly hide the other, "
+        "the generator refuses with this code."
     ),
     failing=Example(
         """

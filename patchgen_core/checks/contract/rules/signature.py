@@ -54,14 +54,14 @@ RULE = Rule(
     name="signature",
     severity="error",
     reason=(
-        "A method is called from more places than its own file: by transformers' generation and processors, by "
-        "trainers, by upstream code in this module that no patch touches. An override that drops, renames or moves "
-        "a parameter, or loses `**kwargs`, works in the one call its author had in mind. Elsewhere it raises, or "
-        "worse: an argument passed by position lands in another parameter, and one that `**kwargs` swallows is "
-        "never looked at. Where every caller stands in the module and fits, or is the config's own, a parameter that "
-        "is renamed or dropped is a warning, and one more that is required is none; one that `**kwargs` hand on to "
-        "what takes it is a warning too. A new parameter in front of upstream's is an error where a call passes so "
-        "many by position, else a warning."
+        "A method has more callers than its own file: transformers' generation and processors, trainers, and upstream "
+        "code in this module that no patch touches. An override that drops, renames or moves a parameter, or loses "
+        "`**kwargs`, works in the one call its author had in mind. Elsewhere it raises, or worse: an argument passed "
+        "by position lands in another parameter, or `**kwargs` swallows one that nobody reads. Some changes are less "
+        "serious. If every caller is in the module and fits, or is the config's own, a renamed or dropped parameter "
+        "is a warning, and a new required one is no finding. A dropped parameter that `**kwargs` pass on to code that "
+        "takes it is a warning too. A new parameter in front of upstream's is an error if a call passes that many by "
+        "position, else a warning."
     ),
     failing=Example(
         """

@@ -50,8 +50,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         message += f" asks for {_requested_kernel(slot)}, for which no kernel is registered"
         yield Finding(message, _hint(slot, kernels), slot.call.node, slot.call.owner or name)
     for cls in sorted(unchecked):
-        message = f"slots of '{cls}' are left out: what registers their kernels is not evident"
-        hint = "Name the modules that do in [tool.patchgen] kernels."
+        message = f"slots of '{cls}' are not checked: no module that registers their kernels was found"
+        hint = "Name those modules in [tool.patchgen] kernels."
         yield Finding(message, hint, None, cls, weight="note")
 
 
@@ -128,13 +128,13 @@ RULE = Rule(
     name="slot without kernel",
     severity="error",
     reason=(
-        "An `OpSlot` is bound to a kernel by its op and variant when a model is built. With a variant that nobody "
-        "registered, or an op whose registration was left for later, choosing a fused implementation raises a "
-        "KeyError at that moment, on the machine that asks for it; where eager is the default the slot never binds "
-        "and training runs at upstream's speed. Beside the kernels of `patchgen_core.ops` and of installed packages "
-        "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] "
-        "kernels` names. A slot class of another package is looked up among the kernels that this package registers, "
-        "unless `kernels` says where; where none can be read, a note says so."
+        "An `OpSlot` is bound to a kernel by its op and variant when a model is built. If nobody registered that "
+        "variant, or the registration of the op was left for later, choosing a fused implementation raises a KeyError "
+        "at that moment, on the machine that asks for it. Where eager is the default, the slot never binds, and "
+        "training runs at upstream's speed. The rule knows the kernels of `patchgen_core.ops`, of installed packages "
+        "(entry points of the group `patchgen.kernels`), and of the modules that `[tool.patchgen] kernels` names. For "
+        "a slot class of another package, it looks among the kernels that this package registers, unless `kernels` "
+        "names a module. If it can read none, a note says so."
     ),
     failing=Example(
         _PATCHES.replace("VARIANT", "full"),

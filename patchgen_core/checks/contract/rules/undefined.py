@@ -78,10 +78,11 @@ RULE = Rule(
     name="undefined",
     severity="error",
     reason=(
-        "A config is a file of its own: a replacement may use a name that the config imports and the generated module "
-        "does not. Inside a function that shows when the line runs, which may be hours into a job or on another "
-        "machine. A name that a base class, a decorator or a default needs while the module is imported must also be "
-        "bound above it: helpers go below the imports, and so above all classes of upstream's."
+        "A config is a file of its own, so a replacement can use a name that the config imports and the generated "
+        "module does not. Inside a function, nothing fails until the line runs: perhaps hours into a job, or on "
+        "another machine. A base class, a decorator or a default needs its names while the module is imported, so "
+        "they must also be bound above it. Helpers go below the imports, and therefore above all of upstream's "
+        "classes."
     ),
     failing=Example(
         """

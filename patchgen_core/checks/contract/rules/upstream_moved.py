@@ -43,7 +43,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         word = "removed" if name in changes.removed else "changed"
         message = f"upstream {word} '{name}', which this config replaces ({versions})"
-        hint = "Read the change, which the drift check shows, and carry over what concerns the patch."
+        hint = "The drift check shows the change: read it, and carry over what concerns the patch."
         node = subject.generated.function(name) or subject.generated.definition(name.partition(".")[0])
         yield Finding(message, hint, node, name, patch.patch.location)
 
@@ -53,9 +53,10 @@ RULE = Rule(
     name="upstream moved",
     severity="warning",
     reason=(
-        "A replacement is a copy of upstream's code with something changed. When upstream then mends or extends its "
-        "own copy, the replacement hides that: the module still generates, runs and trains, without the mend. The "
-        "checked-in `.diff` holds the text that the patch was written against, so the change is told from it."
+        "A replacement is a copy of upstream's code with something changed. When upstream later fixes or extends its "
+        "own copy, the replacement hides that: the module still generates, runs and trains, without the fix. The "
+        "checked-in `.diff` holds the text that the patch was written against, and the rule finds the change through "
+        "it."
     ),
     failing=Example(
         """
