@@ -47,10 +47,10 @@ def why_mixed(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
     ids[:, :first] = random_ids(toy, 1, first, seed=2)
     one, other = (_tokens(_run(toy, bare | {"input_ids": tokens})) for tokens in (bare["input_ids"], ids))
     if one is None or other is None or one.shape[:2] != ids.shape:
-        return "it gives nothing for each token, so that nobody can tell whether it keeps packed sequences apart"
+        return "it has no output for each token, so nothing shows whether it keeps packed sequences apart"
     if torch.allclose(one[:, first:], other[:, first:], rtol=_CLOSE, atol=_CLOSE):
         return ""
-    return "transformers does not keep packed sequences apart: the second one sees the first"
+    return "transformers does not keep packed sequences apart: the second sees the first"
 
 
 def why_unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -> str:
@@ -60,7 +60,7 @@ def why_unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -
         if isinstance(value := bare.get(name), torch.Tensor):
             one, other = (_tokens(_run(toy, candidate)) for candidate in (bare, bare | {name: -value}))
             if one is None or other is None or torch.equal(one, other):
-                return f"the model does not look at {name}"
+                return f"the model ignores {name}"
     return ""
 
 

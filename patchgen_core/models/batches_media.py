@@ -145,7 +145,7 @@ def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: 
             return each
     if things == 1:
         return [sum(counts)]
-    raise ValueError(f"{name} gives {sum(counts)} rows, and nothing says which of {things} they belong to")
+    raise ValueError(f"{name} gives {sum(counts)} rows, and nothing says to which of the {things} they belong")
 
 
 def _counts(features: Any) -> Iterator[int]:

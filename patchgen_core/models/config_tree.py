@@ -87,8 +87,8 @@ def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -
 def _refused(config_class: type, error: Exception) -> PatchgenError:
     reason = " ".join(str(error).split())
     return PatchgenError(
-        f"no toy config can be made of {config_class.__name__}: {reason}",
-        hint="Give one: toy_config=... in the patch config, or <toy_root>/<model_type>_toy/config.json.",
+        f"no toy config can be made from {config_class.__name__}: {reason}",
+        hint="Write one: toy_config=... in the patch config, or <toy_root>/<model_type>_toy/config.json.",
     )
 
 

@@ -149,7 +149,7 @@ def _attend_sequences(
         for ends, longest, tokens, side in zip(bounds[:2], bounds[2:], parts[:2], "qk", strict=True)
     )
     if len(ends_q) != len(ends_k):
-        raise ValueError(f"cu_seqlens_q tells of {len(ends_q) - 1} sequences and cu_seqlens_k of {len(ends_k) - 1}")
+        raise ValueError(f"cu_seqlens_q has {len(ends_q) - 1} sequences and cu_seqlens_k {len(ends_k) - 1}")
     sees = torch.zeros(len(q), len(k), dtype=torch.bool, device=q.device)
     for index in range(len(ends_q) - 1):
         rows, columns = slice(ends_q[index], ends_q[index + 1]), slice(ends_k[index], ends_k[index + 1])
@@ -160,13 +160,13 @@ def _attend_sequences(
 
 def _check_bounds(ends: Tensor, longest: Any, tokens: int, side: str) -> list[int]:
     if ends.dtype is not torch.int32:
-        raise ValueError(f"cu_seqlens_{side} is {ends.dtype}, and flash attention takes torch.int32")
+        raise ValueError(f"cu_seqlens_{side} is {ends.dtype}, but flash attention takes torch.int32")
     numbers: list[int] = ends.tolist()
     lengths = [end - start for start, end in pairwise(numbers)]
     if not lengths or numbers[0] != 0 or numbers[-1] != tokens or min(lengths) < 0:
         raise ValueError(f"cu_seqlens_{side} does not rise from 0 to the {tokens} tokens: {numbers}")
     if max(lengths) > int(longest):
-        raise ValueError(f"max_seqlen_{side} is {int(longest)}, and a sequence has {max(lengths)} tokens")
+        raise ValueError(f"max_seqlen_{side} is {int(longest)}, but a sequence has {max(lengths)} tokens")
     return numbers
 
 

@@ -212,7 +212,7 @@ def _adapt_search() -> str:
         members = inspect.getmembers(package)
         builtins[id(package)] = [(name, member) for name, member in members if tl.core.is_builtin(member)]
     interpreter._patch_builtin = replace_builtins
-    return "adapter: what the interpreter replaces in triton.language is looked for once"
+    return "adapter: the interpreter looks once for what it replaces in triton.language"
 
 
 def _casting(cast: Callable[..., Any], interpreter: ModuleType) -> Callable[..., Any]:

@@ -306,7 +306,7 @@ def _substitute_loss(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
             weight = torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
             parts.append((value * weight).mean())
     if not parts:
-        raise ValueError("the model gives nothing that has a gradient")
+        raise ValueError("no output of the model has a gradient")
     return torch.stack([part.to(parts[0].dtype) for part in parts]).sum()
 
 

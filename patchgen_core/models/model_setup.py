@@ -112,7 +112,7 @@ class ModelSetup:
             PatchgenError: the name is taken.
         """
         if name in (EAGER, PATCHED, THROUGH_SLOTS, *self.implementations):
-            raise PatchgenError(f"there is an implementation '{name}' already", hint="Give it another name.")
+            raise PatchgenError(f"there is already an implementation '{name}'", hint="Give it another name.")
         self.implementations[name] = bind
 
     def run_inside(self, context: Callable[[], AbstractContextManager[Any]]) -> None:

@@ -171,4 +171,4 @@ def _call_for_some_logits(model: PreTrainedModel, inputs: Mapping[str, Any]) -> 
     return model(**others, logits_to_keep=places)
 
 
-SOME_LOGITS = Mode("logits of some places", evaluating, _call_for_some_logits, has_gradients=False)
+SOME_LOGITS = Mode("logits of some positions", evaluating, _call_for_some_logits, has_gradients=False)

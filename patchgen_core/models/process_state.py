@@ -30,14 +30,14 @@ def _working_directory() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:  # it was removed
-        return "one that is gone"
+        return "a folder that is gone"
 
 
 _SETTINGS = (
     _Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
     _Setting("whether torch records gradients", torch.is_grad_enabled, torch.set_grad_enabled),
     _Setting(
-        "whether torch is to be deterministic",
+        "whether torch must be deterministic",
         torch.are_deterministic_algorithms_enabled,
         torch.use_deterministic_algorithms,
     ),
@@ -72,7 +72,7 @@ def preserve_process_state() -> Iterator[list[str]]:
         for setting, value in zip(_SETTINGS, before):
             if (now := setting.get()) != value:
                 setting.put(value)
-                changes.append(f"left {setting.name} at {now}, which was put back")
+                changes.append(f"left {setting.name} at {now}, which was restored")
 
 
 def _reseed_everything() -> None:

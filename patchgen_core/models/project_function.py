@@ -68,7 +68,7 @@ def _import_module(name: str, role: Role) -> ModuleType:
         parent = error.name.rpartition(".")[0]
         paths = getattr(sys.modules.get(parent), "__path__", None) if parent else sys.path
         modules = [f"{parent}.{module.name}".lstrip(".") for module in pkgutil.iter_modules(paths)]
-        hint = did_you_mean(error.name, modules) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
+        hint = did_you_mean(error.name, modules) or f"Python looked in {', '.join(filter(None, paths or sys.path))}."
         message = f"there is no module '{error.name}', which '{name}' with the {role.name} is in"
         raise PatchgenError(message, hint=hint) from None
     except Exception as error:

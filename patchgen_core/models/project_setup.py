@@ -10,7 +10,7 @@ from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.models.model_setup import ModelSetup
 from patchgen_core.models.project_function import Role, load_function, place_of
 
-_SETUP = Role("set-up", "is to set up models", "It is to take a ModelSetup.")
+_SETUP = Role("set-up", "must set up models", "It must take a ModelSetup.")
 
 
 def run_setups(references: Iterable[str]) -> ModelSetup:

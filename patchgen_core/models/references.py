@@ -113,10 +113,10 @@ class Reference:
                 run = run_model(self._model(dtype), batch, like=like, layers=layers)
         except Exception as error:
             text = " ".join(str(error).split())
-            message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {text}"
+            message = f"{where}, cannot serve as the reference: it raises {type(error).__name__}: {text}"
             raise PatchgenError(message, hint="Give it another toy config or another batch.") from error
         if not bool(run.loss.isfinite()):
-            raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(run.loss)}")
+            raise PatchgenError(f"{where}, cannot serve as the reference: its loss is {float(run.loss)}")
         return run
 
     def _model(self, dtype: torch.dtype) -> PreTrainedModel:

@@ -19,9 +19,7 @@ from patchgen_core.models.batches_training import training_batches
 from patchgen_core.models.batches_video import video_batches
 from patchgen_core.models.project_function import Role, load_function
 
-_BUILDER = Role(
-    "builder of toy batches", "is to build toy batches", "It is to take a ToyModel and to return ToyBatches."
-)
+_BUILDER = Role("builder of toy batches", "must build toy batches", "It must take a ToyModel and return ToyBatches.")
 _BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches, training_batches)
 
 BatchRequests = Callable[[ToyModel], Iterator[WantedBatches]]
@@ -45,7 +43,7 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
             batch = own.get(request.name) or _first_that_runs(toy, request)
             if isinstance(batch, ToyBatch):
                 unheeded = unheeded_options(toy, batch.inputs) if request.name not in own else []
-                refused += [f"{request.name}: its loss takes no notice of {name}" for name in unheeded]
+                refused += [f"{request.name}: its loss ignores {name}" for name in unheeded]
                 inputs = {name: value for name, value in batch.inputs.items() if name not in unheeded}
                 batches[request.name] = replace(batch, inputs=inputs)
             else:
@@ -106,7 +104,7 @@ def _first_that_runs(toy: ToyModel, request: WantedBatches) -> ToyBatch | str:
             return ToyBatch(request.name, inputs, request.covered_by, request.as_rank, request.seen_in)
         reasons.append(reason)
     if not reasons:
-        return "nothing is known of the form in which the model takes it"
+        return "the form in which the model takes it is not known"
     return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 
 

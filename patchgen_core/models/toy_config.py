@@ -44,7 +44,7 @@ def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) 
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
-        hint = did_you_mean(model_type, CONFIG_MAPPING) or "transformers.CONFIG_MAPPING lists those there are."
+        hint = did_you_mean(model_type, CONFIG_MAPPING) or "transformers.CONFIG_MAPPING lists the model types."
         raise PatchgenError(f"transformers has no model type '{model_type}'", hint=hint)
     return make_toy_config(CONFIG_MAPPING[model_type], overrides)
 
@@ -103,7 +103,9 @@ def describe_toy_config(config: PreTrainedConfig) -> str:
 
 def _from_file(config_class: type[PreTrainedConfig], path: Path) -> PreTrainedConfig:
     if not path.is_absolute():
-        raise PatchgenError(f"the path of a toy config is not absolute: {path}", hint="Join it with its folder.")
+        raise PatchgenError(
+            f"the path of a toy config is not absolute: {path}", hint="Join it with the folder that it is relative to."
+        )
     file = path / "config.json" if path.is_dir() else path
     location = Location(str(file))
     try:

@@ -42,7 +42,7 @@ def build_model(
         text = " ".join(str(error).split())
         raise PatchgenError(
             f"{model_class.__name__} cannot be built from the toy config: {type(error).__name__}: {text}",
-            hint="Give the patch config a toy config that the class takes: PatchConfig(..., toy_config=...).",
+            hint="Give the patch config a toy config that the class accepts: PatchConfig(..., toy_config=...).",
         ) from error
     model: PreTrainedModel = built.to(device).train()
     return model
@@ -97,7 +97,7 @@ def load_state(model: PreTrainedModel, state: State) -> None:
     if missing or added or shapes:
         parts = [_listed("lacks", missing), _listed("has beside upstream's", added), _listed("has", shapes)]
         raise PatchgenError(
-            f"{type(model).__name__} does not take upstream's state dict: it {'; it '.join(filter(None, parts))}",
+            f"{type(model).__name__} does not load upstream's state dict: it {'; it '.join(filter(None, parts))}",
             hint="Parity copies upstream's parameters by name: keep their names and shapes.",
         )
     model.load_state_dict(state, strict=True)

@@ -226,7 +226,7 @@ def test_a_factory_that_fails_or_returns_something_else_is_a_problem() -> None:
     assert list(found) == ["layout"]
     assert "the factory failed on a Qwen3MoeForCausalLM: AttributeError" in found["layout"]
     found = check(model_class, lambda model: {})
-    assert "the factory returned a dict, which is no CheckpointTensorConverter" in found["layout"]
+    assert "the factory returned a dict, which is not a CheckpointTensorConverter" in found["layout"]
 
 
 def test_a_model_without_experts_may_be_refused_by_the_factory() -> None:

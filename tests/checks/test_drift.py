@@ -116,7 +116,7 @@ def test_upstream_move_without_the_old_diff(gated: Workspace) -> None:
     generated(gated, ".diff").unlink()
     gated.upstream(UPSTREAM.replace("return -x", "return +x"))
     moved, missing = causes(gated)
-    assert moved == "upstream moved: acme 1.0; what changed cannot be told without the .diff that belongs to the file"
+    assert moved == "upstream moved: acme 1.0; without the .diff that belongs to the file, what changed is unknown"
     assert missing == "missing: patched_modeling_toy_gpu.diff does not exist"
 
 
@@ -157,7 +157,7 @@ def test_other_ruff_settings_are_a_generator_change(gated: Workspace) -> None:
         indent-style = "tab"
         """,
     )
-    assert causes(gated) == ["generator changed: ruff's version or settings are not what they were"]
+    assert causes(gated) == ["generator changed: ruff's version or settings have changed"]
 
 
 def test_a_diff_that_nobody_asked_for_is_not_missed(work: Workspace) -> None:

@@ -112,10 +112,10 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     assert models.process == process
     assert not good.errors
     assert not [note for note in good.notes if "put back" in note]
-    left = [note for note in changed.notes if note.endswith("which was put back")]
+    left = [note for note in changed.notes if note.endswith("which was restored")]
     assert left == [
-        "left torch's default dtype at torch.float64, which was put back",
-        "left the working directory at /, which was put back",
+        "left torch's default dtype at torch.float64, which was restored",
+        "left the working directory at /, which was restored",
     ]
     assert models["stops_gradients"].errors
     assert models["good"] == good

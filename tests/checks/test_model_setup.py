@@ -57,7 +57,7 @@ def count_operations(self, tokens):
     return 6 * tokens * self.num_parameters()
 """)
     (result,) = acme.gate("parity").values()
-    assert (result.status, result.reason) == ("skipped", "nothing that is patched runs")
+    assert (result.status, result.reason) == ("skipped", "no patched code runs")
     assert not result.is_bad
 
 
@@ -140,7 +140,7 @@ def loss_function(self, *args, **kwargs):
         ("def setup(models):\n    models.add_slots(int, print)\n", 2, "add_slots takes a class with a method 'bind'"),
         ("def setup(models):\n    state = {}\n    state['ep']\n", 3, "raises KeyError: 'ep'"),
         ("import acme_parallel\n", 1, "cannot be imported: ModuleNotFoundError: No module named 'acme_parallel'"),
-        ("def set_up(models):\n    pass\n", 0, "has no 'setup', which is to set up models. Did you mean 'set_up'?"),
+        ("def set_up(models):\n    pass\n", 0, "has no 'setup', which must set up models. Did you mean 'set_up'?"),
     ],
 )
 def test_a_set_up_that_fails_is_told_once_with_its_line(acme: Acme, text: str, line: int, message: str) -> None:

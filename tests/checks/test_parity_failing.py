@@ -203,10 +203,7 @@ def sequence_forward(self, **kwargs):
 
 def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> None:
     verdict = compare(work, MLP.replace("self.act_fn(gate)", "self.act_fn(gate).detach()"))
-    assert (
-        "The first gradient that differs is that by the output of 'model.layers.1.mlp.act_fn'"
-        in verdict.errors[0].hint
-    )
+    assert "The first gradient that differs is for the output of 'model.layers.1.mlp.act_fn'" in verdict.errors[0].hint
     table = next(table for table in verdict.tables if table.title.endswith(": layers, backward"))
     row = next(row for row in table.rows if row[0] == "model.layers.1.mlp.act_fn")
     assert "none instead of" in " ".join(row)
@@ -219,7 +216,7 @@ def test_what_is_wrong_once_is_told_although_it_is_right_when_it_runs_again(work
     return"""
     verdict = compare(work, MLP.replace("\n    return", once))
     problem, table = verdict.errors[0], verdict.tables[0]
-    assert problem.message.endswith("parts from Hugging Face eager, and agrees when the same batch is run again")
+    assert problem.message.endswith("differs from Hugging Face eager, and agrees when the same batch runs again")
     assert "tensors differ, allowed at most" in problem.hint
     assert "The first" not in problem.hint
     assert "Forward agrees" not in problem.hint
@@ -250,7 +247,7 @@ def forward(self, x):
 """
     verdict = compare(work, text)
     assert any("LlamaMLP" in problem.message for problem in verdict.errors)
-    assert not any("taken for rounding" in note for note in verdict.notes)
+    assert not any("counted as rounding" in note for note in verdict.notes)
 
 
 def test_module_that_loses_an_output_is_where_it_is_lost_and_not_its_holder() -> None:

@@ -44,7 +44,7 @@ def test_lines_for_an_npu_run_by_a_stand_in_and_the_result_says_so(work: Workspa
     result = run(work, RIGHT)
     assert result.errors == ()
     assert any("padded, operators of an NPU" in figure for figure in result.figures)
-    operators = "npu_rms_norm, npu_swiglu of torch_npu, for which a stand-in computes here"
+    operators = "npu_rms_norm, npu_swiglu of torch_npu, and a stand-in computes them here"
     assert f"LlamaForCausalLM: npu is varied, because the patches call {operators}" in result.notes
     assert "torch_npu" not in sys.modules
 

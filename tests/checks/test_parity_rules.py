@@ -79,9 +79,7 @@ def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
     (problem,) = verdict.errors
     assert problem.generated is not None
     number = problem.generated.location.line
-    assert problem.title == (
-        f"PG302 no toy batch runs line {number} of what the patch of 'LlamaMLP.forward' brings in"
-    )
+    assert problem.title == (f"PG302 no toy batch runs line {number} that the patch of 'LlamaMLP.forward' adds")
     assert problem.generated.text == f"> {number:5} |             {OTHER}"
     assert problem.location is not None
     assert problem.location.line == line_of(work, "@config.override_method")

@@ -111,7 +111,9 @@ def test_parameters_of_any_kind_survive() -> None:
 
 @pytest.mark.parametrize("given", [None, {"ep": {"experts.*": Shard(0)}}])
 def test_what_is_no_plan_is_red(given: Any) -> None:
-    assert f"get_parallel_plan() returns {given!r}, no ParallelPlan" in told(check_plan(Small, given, SmallConfig()))
+    assert f"get_parallel_plan() returns {given!r}, not a ParallelPlan" in told(
+        check_plan(Small, given, SmallConfig())
+    )
 
 
 def test_a_model_that_cannot_be_built_is_red() -> None:
@@ -139,7 +141,7 @@ def test_a_model_that_the_projects_plan_is_not_for_may_have_its_own() -> None:
     whole = ParallelPlan({"ep": {"language_model.experts.gate_up_proj": Shard(0)}})
     verdict = check_plan(WithPlan, whole, SmallConfig())
     assert verdict.errors == ()
-    assert verdict.notes == ("WithPlan has a plan of its own: that of parallel_plan.py is for others",)
+    assert verdict.notes == ("WithPlan has a plan of its own: the one in parallel_plan.py is for other classes",)
     assert "matches no parameter" in told(check_plan(Small, whole, SmallConfig()))
 
 

@@ -255,7 +255,7 @@ def test_what_a_model_counts_in_buffers_is_put_back() -> None:
 def test_a_medium_that_a_model_does_not_look_at_is_told() -> None:
     toy, inputs = toy_of("llama"), batch_of("llama", "rows")
     ignored = inputs | {"pixel_values": torch.ones(2, 3)}  # llama takes any name, and says nothing of it
-    assert why_unseen(toy, ignored, ["pixel_values"]) == "the model does not look at pixel_values"
+    assert why_unseen(toy, ignored, ["pixel_values"]) == "the model ignores pixel_values"
     assert why_unseen(toy_of("llava"), batch_of("llava", "pictures"), ["pixel_values"]) == ""
 
 
@@ -300,7 +300,7 @@ def test_a_batch_without_a_form_for_a_model_is_told_of() -> None:
     batches = make_further_batches(toy_of("llama"), build)
     assert batches.batches == ()
     told = dict(line.split(": ", 1) for line in batches.refused)
-    assert told["pictures in a row"] == "nothing is known of the form in which the model takes it"
+    assert told["pictures in a row"] == "the form in which the model takes it is not known"
     assert told["build"].startswith("AttributeError: patch_size")
 
 
@@ -317,6 +317,6 @@ def test_options_that_upstreams_loss_does_not_heed_are_not_given() -> None:
     toy.model.loss_function = lambda logits, labels, vocab_size, **_: loss(logits, labels, vocab_size)
     try:
         assert given() == {"trainer": set(), "embedded": set()}
-        assert "embedded: its loss takes no notice of ignore_index" in make_batches(toy).refused
+        assert "embedded: its loss ignores ignore_index" in make_batches(toy).refused
     finally:
         toy.model.loss_function = loss

@@ -128,7 +128,7 @@ def test_an_override_of_no_field_is_refused() -> None:
 
 def test_what_the_class_refuses_is_one_error_that_names_it() -> None:
     with pytest.raises(
-        PatchgenError, match=r"no toy config can be made of Qwen3Config: .*num_attention_heads"
+        PatchgenError, match=r"no toy config can be made from Qwen3Config: .*num_attention_heads"
     ) as caught:
         toy_config_for("qwen3", {"num_attention_heads": "six"})
     assert "toy_config=" in str(caught.value)

@@ -124,7 +124,7 @@ def test_failure_names_the_patch_and_shows_figures(runs: Runs) -> None:
     said = section(runs.first, "FAILURES")
     where = runs.place("broken", "@config.override_method")
     module = "'model.layers.0.mlp' (LlamaMLP)"
-    message = f"LlamaForCausalLM parts from Hugging Face eager in {module}: look at the patch of 'LlamaMLP.forward'"
+    message = f"LlamaForCausalLM differs from Hugging Face eager in {module}: look at the patch of 'LlamaMLP.forward'"
     assert said[1] == f"{where}: error: {message}"
     assert any(
         line.endswith("return self.down_proj(self.act_fn(self.gate_proj(x)) + self.up_proj(x))") for line in said

@@ -105,7 +105,7 @@ SEQUENCES = {
         "sp2",
         _OUT,
         f"{_IN_SP}            attn_output = attn_output.flip(2)\n{_OUT}",
-        ("The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear), right after",),
+        ("The first output that differs is from 'model.layers.0.self_attn.o_proj' (Linear), right after",),
         "LlamaAttention.forward",
     ),
     "keys without gradients": Defect(
@@ -126,7 +126,7 @@ SEQUENCES = {
         _ROTARY.replace("=position_ids)", "=position_ids[..., : hidden_states.shape[1]])"),
         (
             "logits of 'padded' on rank 1,",
-            "The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear)",
+            "The first output that differs is from 'model.layers.0.self_attn.o_proj' (Linear)",
         ),
         "LlamaModel.forward",
     ),
@@ -153,7 +153,7 @@ SEQUENCES = {
         "                attention_mask=None,\n",
         (
             "logits of 'packed' on rank",
-            "The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear)",
+            "The first output that differs is from 'model.layers.0.self_attn.o_proj' (Linear)",
         ),
         "LlamaModel.forward",
     ),
@@ -165,7 +165,7 @@ SEQUENCES = {
         (
             "loss of 'packed' on rank 0",
             "0.5 x (1 / sp_size or the number of ranks) what one process has: gradient of",
-            "The first output that differs is that of the model itself",
+            "The first output that differs is from the model itself",
         ),
         "LlamaForCausalLM.forward",
     ),
@@ -176,7 +176,7 @@ SEQUENCES = {
         _REDUCE + _REDUCE,
         (
             "2 x (sp_size or the number of ranks) what one process has: loss of 'packed' on rank 0",
-            "The first output that differs is that of the model itself",
+            "The first output that differs is from the model itself",
         ),
         "LlamaForCausalLM.forward",
     ),
@@ -197,7 +197,7 @@ SEQUENCES = {
         "sp2",
         '                kwargs.get("shift_labels", labels),\n',
         "                input_ids,\n",
-        ("mean loss of 'padded' on rank 0", "The first output that differs is that of the model itself"),
+        ("mean loss of 'padded' on rank 0", "The first output that differs is from the model itself"),
         "LlamaForCausalLM.forward",
     ),
     "labels shifted in the slice": Defect(
@@ -239,7 +239,7 @@ PARAMETERS = {
         "fsdp2",
         _DUMMY,
         _DUMMY.replace("0.0", "1.0"),
-        ("logits of 'packed' on rank 1", "The first output that differs is that of"),
+        ("logits of 'packed' on rank 1", "The first output that differs is from"),
         "Qwen2VisionTransformerPretrainedModel.dummy_forward",
     ),
     "dummy forward without gradients": Defect(
@@ -258,7 +258,7 @@ PARAMETERS = {
         _REDUCE + "            loss = loss * get_parallel_state().dp_size\n",
         (
             "2 x (dp_size or the number of ranks) what one process has: loss of",
-            "The first output that differs is that of the model itself",
+            "The first output that differs is from the model itself",
         ),
         "LlamaForCausalLM.forward",
     ),
@@ -279,8 +279,8 @@ PARAMETERS = {
         "            down_proj = down_proj * (1 + self.calls / 99)\n"
         "        return down_proj\n",
         (
-            "the same batches twice give other bits on rank 0: loss of 'padded'",
-            "The first output that differs is that of 'model.layers.0.mlp' (LlamaMLP)",
+            "running the same batches twice gives different bits on rank 0: loss of 'padded'",
+            "The first output that differs is from 'model.layers.0.mlp' (LlamaMLP)",
         ),
         "LlamaMLP.forward",
     ),

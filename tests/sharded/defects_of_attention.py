@@ -17,7 +17,7 @@ _KEYS = "        k = gather_outputs(k, 1)\n"
 _ROWS = "        attention_mask = slice_input_tensor(attention_mask, 1, padding=False)\n"
 _CHOICE = "        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)  # [B, S, topk]\n"
 _IN_SP = "get_parallel_state().sp_enabled"
-_FIRST = "The first output that differs is that of"
+_FIRST = "The first output that differs is from"
 
 
 def _own_attention(

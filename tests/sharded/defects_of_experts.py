@@ -41,7 +41,7 @@ EXPERTS = {
         "ep2",
         _EXPERTS,
         f"{_IN_EP}selected_experts = (selected_experts + 4) % 8\n{_EXPERTS}",
-        ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        ("The first output that differs is from 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
         "Qwen3MoeExperts.forward",
     ),
     "indices of the rank's own experts": Defect(
@@ -49,7 +49,7 @@ EXPERTS = {
         "ep2",
         _EXPERTS,
         f"{_IN_EP}selected_experts = selected_experts % 4\n{_EXPERTS}",
-        ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        ("The first output that differs is from 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
         "Qwen3MoeExperts.forward",
     ),
     "tokens of other ranks' experts dropped": Defect(
@@ -58,7 +58,7 @@ EXPERTS = {
         _EXPERTS,
         f"{_IN_EP}is_own = selected_experts // 4 == get_parallel_state().ep_rank\n"
         f"            routing_weights = routing_weights * is_own\n{_EXPERTS}",
-        ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        ("The first output that differs is from 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
         "Qwen3MoeExperts.forward",
     ),
     "outputs of experts added up twice": Defect(
@@ -66,7 +66,7 @@ EXPERTS = {
         "ep2",
         _EXPERTS,
         f"{_EXPERTS}{_IN_EP}final_hidden_states = final_hidden_states * get_parallel_state().ep_size\n",
-        ("The first output that differs is that of 'model.layers.1.mlp' (Qwen3MoeSparseMoeBlock)",),
+        ("The first output that differs is from 'model.layers.1.mlp' (Qwen3MoeSparseMoeBlock)",),
         "Qwen3MoeExperts.forward",
     ),
     "router without gradients": Defect(
@@ -102,7 +102,7 @@ BALANCE = {
         _BALANCE,
         "            if get_parallel_state().sp_enabled and attention_mask is not None:\n"
         "                attention_mask = attention_mask.chunk(2, 1)[get_parallel_state().sp_rank]\n",
-        ("loss of 'packed' on rank", "The first output that differs is that of the model itself"),
+        ("loss of 'packed' on rank", "The first output that differs is from the model itself"),
         _HEAD,
     ),
     "padding balanced": Defect(

@@ -17,7 +17,7 @@ _RUNS_TOWER = '        if mm_encoder_outputs.get("image") is None and pixel_valu
 _LAYER = "            if deepstack_visual_embeds is not None and layer_idx in range(len(deepstack_visual_embeds)):\n"
 _DEEP = "                deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)\n"
 _WINDOWS = "        merged_hidden_states = merged_hidden_states[reverse_indices, :]\n"
-_TEXT = "The first output that differs is that of 'model.language_model.layers.0.input_layernorm' "
+_TEXT = "The first output that differs is from 'model.language_model.layers.0.input_layernorm' "
 _SPLIT = "RuntimeError: split_with_sizes expects split_sizes to sum exactly to "
 
 TOWERS = {

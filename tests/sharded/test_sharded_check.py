@@ -38,8 +38,10 @@ def test_what_only_one_rank_computes_otherwise_is_told_with_rank_tensor_and_modu
     skew = "return down_proj * (1.5 if dist.is_initialized() and dist.get_rank() else 1)"
     result = compare("llama", "fsdp2", (MLP, IMPORT + MLP.replace("return down_proj", skew)))
     problem = problem_of(result)
-    assert "LlamaForCausalLM on fsdp2 parts from one process: logits of 'packed' on rank 1, relative error" in problem
-    assert "The first output that differs is that of 'model.layers.0.mlp' (LlamaMLP)" in problem
+    assert (
+        "LlamaForCausalLM on fsdp2 differs from one process: logits of 'packed' on rank 1, relative error" in problem
+    )
+    assert "The first output that differs is from 'model.layers.0.mlp' (LlamaMLP)" in problem
     assert "right after 'model.layers.0.mlp.down_proj', where both agree, batch 'packed'." in problem
     assert "in 'model.layers.0.mlp' (LlamaMLP): look at the patch of 'LlamaMLP.forward'" in problem
     assert result.errors[0].location == place_of("llama", "LlamaMLP.forward")

@@ -61,10 +61,10 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
         causes.append(Cause("config changed", f"it was called {label}"))
     if not mark.sealed:
         edited = compare_definitions(written or artifact.text, old) if written or not causes else Changes()
-        causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is not valid Python any more"))
+        causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is no longer valid Python"))
     if mark.format != FORMAT:
         causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
-    return causes or [Cause("generator changed", "ruff's version or settings are not what they were")]
+    return causes or [Cause("generator changed", "ruff's version or settings have changed")]
 
 
 def _describe_move(
@@ -78,7 +78,7 @@ def _describe_move(
         return Cause("upstream moved", f"{versions}, with the same text")
     if base is None:
         return Cause(
-            "upstream moved", f"{versions}; what changed cannot be told without the .diff that belongs to the file"
+            "upstream moved", f"{versions}; without the .diff that belongs to the file, what changed is unknown"
         )
     detail = f"{versions}; {moved or 'outside of its classes and functions'}"
     patched = [name for name in moved.changed if is_patched(artifact, name)]

@@ -75,14 +75,14 @@ def prepare_case(
     config = copy.deepcopy(config) if config is not None else _toy_config(upstream_class)
     experts = sizes_of_config(config).experts
     if 0 < experts < 11:
-        notes.append(f"{experts} experts: an order of their numbers as text would not show; it takes more than ten")
+        notes.append(f"{experts} experts: an order of their numbers as text would not show with ten or fewer")
     upstream = build_from_config(upstream_class, config)
     randomize(upstream)
     layout = conversion_of_model(upstream).layout
     generated = build_from_config(model_class, config)
     own, absent = generated.state_dict(), _absent_parts(upstream, generated)
     if absent:
-        notes.append(f"{model_class.__name__} has no {list_some(absent, 4)}: what checkpoints have of it is left out")
+        notes.append(f"{model_class.__name__} has no {list_some(absent, 4)}: what checkpoints hold for it is left out")
     ignored = (*(generated._keys_to_ignore_on_load_unexpected or ()), *(rf"^{re.escape(one)}\." for one in absent))
     left_out = {name for name in upstream.state_dict() if name not in own and any(re.search(p, name) for p in ignored)}
     expected = {name: value.clone() for name, value in upstream.state_dict().items() if name not in left_out}
@@ -161,11 +161,11 @@ def make_empty_model(case: ConverterCase) -> tuple[PreTrainedModel, CheckpointTe
         raise_if_missing(error)
         raise PatchgenError(
             f"the factory failed on a {type(model).__name__}: {type(error).__name__}: {error}",
-            hint="It is called with a model of every class of the generated module, whole or a part of one.",
+            hint="It is called with a model of every class of the generated module, both whole models and parts.",
         ) from error
     if converter is not None and not isinstance(converter, CheckpointTensorConverter):
         raise PatchgenError(
-            f"the factory returned a {type(converter).__name__}, which is no CheckpointTensorConverter",
+            f"the factory returned a {type(converter).__name__}, which is not a CheckpointTensorConverter",
             hint="It must have can_handle, convert and finalize; return None when there is nothing to convert.",
         )
     return model, converter

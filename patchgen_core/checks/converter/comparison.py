@@ -110,11 +110,11 @@ def _steps(case: ConverterCase, notes: list[str]) -> list[Problem]:
 
 
 _HINTS = {
-    "hub": "The converter must make of the checkpoint's tensors what transformers makes of them.",
-    "order": "Place each expert by the number in its name, not by when it comes.",
-    "own": "Checkpoints saved in training have the model's own layout: tell by name or shape, and pass them on.",
-    "missing": "finalize must raise on experts that still wait for others, and name them.",
-    "square": "Tell layouts apart by names, or refuse sizes whose shapes do not tell: a transposed square fits too.",
+    "hub": "The converter must turn the checkpoint's tensors into what transformers makes of them.",
+    "order": "Place each expert by the number in its name, not by the order of arrival.",
+    "own": "Checkpoints saved in training have the model's own layout: find them by name or shape, and pass them on.",
+    "missing": "finalize must raise if experts still wait for others, and name them.",
+    "square": "Tell layouts apart by names, or refuse sizes whose shapes do not: a transposed square fits too.",
     "back": "to_hub_layout writes what transformers' conversion mapping says; does the generated model have upstream's"
     " names and shapes?",
 }
@@ -209,7 +209,7 @@ def _check_own_layout(case: ConverterCase) -> list[str]:
 def _check_missing_expert(case: ConverterCase, notes: list[str]) -> list[str]:
     if case.layout is not Layout.PER_EXPERT:
         if case.layout is not Layout.NONE:
-            notes.append(f"layout {case.layout}: no tensor is of one expert alone, so that none can be missing")
+            notes.append(f"layout {case.layout}: no tensor belongs to one expert alone, so none can be missing")
         return []
     experts = sorted((name for name in case.hub if ".experts." in name and not case.ignores(name)), key=natural_key)
     # one of each kind, such as down_proj.weight; the last one, which comes when most are there

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _TIED = "tie_word_embeddings"
-_HINT = "It has to load and save as upstream's does: parameters, their names, what is tied, and what loading ignores."
+_HINT = "It must load and save as upstream's does: parameters, their names, what is tied, and what loading ignores."
 
 
 def variants_of(head: Head, config: PreTrainedConfig) -> Iterator[tuple[str, PreTrainedConfig]]:
@@ -59,7 +59,7 @@ def find_unexchanged(head: Head, config: PreTrainedConfig, folder: Path, variant
         return  # the same files load the same
     _, wrong = _load(head.upstream, ours, upstream)
     if wrong and (more := _beyond(wrong, _load(head.upstream, theirs, upstream)[1])):
-        message = f"{where}: of its checkpoint, upstream's class loads otherwise: {listed(more)}"
+        message = f"{where}: upstream's class loads its checkpoint differently: {listed(more)}"
         yield Problem(message, hint=_HINT, target=head.name)
 
 

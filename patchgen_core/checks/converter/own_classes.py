@@ -14,8 +14,8 @@ from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGIST
 
 _TEXT = "text"
 _ARRAY = "ndarray"
-_PASS_ON = "It has to hand on to {base} whatever that takes; test what is there by 'is None' or by its length."
-_FIX = "Set it in '{part}' as well: models of that part are built from it, and not from the whole."
+_PASS_ON = "It must pass on to {base} whatever that takes; test an argument by 'is None' or by its length."
+_FIX = "Set it in '{part}' as well: models of that part are built from it, not from the whole."
 
 
 def find_problems_of_own_classes(package: str, heads: Sequence[Head]) -> Iterator[Problem]:
@@ -79,7 +79,7 @@ def _lose(own: Any, base: Any, name: str, value: Any) -> str:
         return f"raises {type(error).__name__}: {' '.join(str(error).split())}"
     finally:
         base.__call__ = upstream
-    return "hands nothing on" if given and given[0].get(name) is None else ""
+    return "passes nothing on" if given and given[0].get(name) is None else ""
 
 
 # --- configurations --------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _find_half_fixed(own: Any, heads: Sequence[Head], place: Location) -> Iterat
         for name in [name for name, value in whole[part].items() if isinstance(value, bool)]:
             is_own = _is_fixed(own, whole, name) and not _is_fixed(base, whole, name)
             if is_own and not _is_fixed(own, whole, name, part):
-                message = f"{own.__name__} sets {name} whatever a config.json says, and not in its {part}"
+                message = f"{own.__name__} sets {name} whatever a config.json says, but not in its {part}"
                 yield Problem(message, place, _FIX.format(part=part), target=own.__name__)
 
 

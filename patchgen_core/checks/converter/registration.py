@@ -124,7 +124,7 @@ def given_by_name(name: str, types: Sequence[str], device_type: str) -> Iterator
 
 
 def _asked(device_type: str) -> str:
-    return f" where an {device_type.upper()} is asked for" if device_type == _NPU else ""
+    return f" where an {device_type.upper()} is requested" if device_type == _NPU else ""
 
 
 def _dotted(model_class: type) -> str:
@@ -141,7 +141,7 @@ def find_other_converters(models: Iterable[Any], factory: Factory, types: Sequen
         if own is None:
             lacking.append(name)
         elif type(actual := own(model)) is not type(expected):
-            message = f"{name} is registered with a converter of class {type(actual).__name__}, not of"
+            message = f"{name} is registered with a converter of class {type(actual).__name__}, not"
             yield Problem(f"{message} {type(expected).__name__}", place, _SET.format(factory.__name__), target=name)
     if lacking:
         message = f"registered without the converter that is beside the config: {list_some(lacking, 4)}"

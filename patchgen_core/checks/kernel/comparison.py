@@ -127,7 +127,7 @@ class _Check:
             yield Problem(f"the cases of {self.spec.label} cannot be made: {type(error).__name__}: {error}")
             return
         if not cases:
-            yield Problem(f"there is no case to try {self.spec.label} with in {_dtype_name(dtype)}")
+            yield Problem(f"there is no case to try {self.spec.label} in {_dtype_name(dtype)}")
         for number, case in enumerate(cases):
             self.cases += 1
             where = f"{_dtype_name(dtype)}, {case.label}: {_shapes(case)}"
@@ -170,7 +170,7 @@ class _Check:
         self, actual: KernelRun, own: KernelRun, right: KernelRun, dtype: torch.dtype
     ) -> Iterator[tuple[str, str]]:
         for name in actual.overwritten:
-            yield f"overwrites {name}", "Whoever else holds that tensor gets wrong values: work on a copy."
+            yield f"overwrites {name}", "Other code that holds that tensor gets wrong values: work on a copy."
         if actual.outputs.keys() != own.outputs.keys():
             yield f"returns {len(actual.outputs)} tensors, eager {len(own.outputs)}", ""
             return
@@ -200,7 +200,7 @@ class _Check:
         key = f"{_dtype_name(dtype)} {name}"
         self.figures[key] = max(self.figures.get(key, 0.0), ratio)
         if not ratio <= 1:
-            yield f"{name} is off by {error:.3g}, where {allowed:.3g} is allowed", ""
+            yield f"{name} is off by {error:.3g}; {allowed:.3g} is allowed", ""
 
 
 def run_kernel(

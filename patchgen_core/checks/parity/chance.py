@@ -67,8 +67,8 @@ def describe_chance(failure: Failure) -> str:
     """A note on a difference that another draw of parameters does not show."""
     worst = failure.wrong[0]
     return (
-        f"{failure.title}: {worst.name} is {worst.excess:.1f} x what is allowed with one draw of parameters, and all"
-        " is within it with another: taken for rounding"
+        f"{failure.title}: {worst.name} is {worst.excess:.1f} x the allowed error with one draw of parameters, and"
+        " within it with another: counted as rounding"
     )
 
 

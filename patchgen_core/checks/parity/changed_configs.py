@@ -18,7 +18,7 @@ from patchgen_core.models.project_frames import is_of_library
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_OTHERWISE = "Give it the parameters that upstream's has for this configuration, or have it raise an error."
+_OTHERWISE = "Give it the parameters that upstream's class has for this configuration, or make it raise an error."
 
 
 def why_declined(error: BaseException) -> str:

@@ -29,9 +29,7 @@ from patchgen_core.syntax.source import SourceCache
 
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
-_UNBOUND = (
-    "slots of {home} are left as they are: a set-up can have them bound ([tool.patchgen] setup, ModelSetup.add_slots)"
-)
+_UNBOUND = "slots of {home} are left as they are: a set-up can bind them ([tool.patchgen] setup, ModelSetup.add_slots)"
 _FUNCTION = "patchgen_core.checks.parity.comparison:check_request"
 
 

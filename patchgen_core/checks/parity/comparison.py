@@ -43,7 +43,7 @@ from patchgen_core.models.references import References
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.project.parity_settings import THOROUGH
 
-_BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
+_BATCH = "Add one that does with the hook pytest_patchgen_toy_batches, or use another toy config."
 
 
 def check_request(request: ModelRequest) -> CheckResult:
@@ -87,7 +87,7 @@ def _check(
 ) -> CheckResult:
     heads = sorted(find_heads(generated, upstream), key=lambda head: WHOLE_FIRST.index(head.kind))
     if not heads:
-        return make_result(skipped=f"{generated.__name__} has no model class that upstream has as well")
+        return make_result(skipped=f"{generated.__name__} shares no model class with upstream")
     implementation = request.implementation
     if reason := why_not_here(generated, implementation, setup):
         return make_result(skipped=f"{implementation} {reason}")
@@ -146,6 +146,6 @@ def _device(device: str) -> str:
     """The device to run on: interpreted kernels run on a CPU whatever the machine has."""
     here = device_type()
     if device not in ("auto", here) and device != "cpu":
-        message = f"parity is to run on '{device}', and torch has only '{here}' here"
+        message = f"parity should run on '{device}', but torch has only '{here}' here"
         raise PatchgenError(message, hint="Run with --patchgen-device auto.")
     return here if device == "auto" else device

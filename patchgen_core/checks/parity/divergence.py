@@ -31,7 +31,7 @@ class Divergence:
         parameter: the first parameter whose own module gets the right gradient and gives it a wrong one; or
             empty.
         right: paths of modules that were seen to do right.
-        writes: whether the first module writes into what it is given, which upstream's does not.
+        writes: whether the first module writes into its inputs, which upstream's does not.
     """
 
     places: tuple[str, ...]

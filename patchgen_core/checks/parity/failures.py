@@ -29,7 +29,7 @@ from patchgen_core.project.parity_settings import HEAD_MARK
 
 _COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")
-_CHANGES = "It keeps something from one run to the next, or is not the same every time: no module can be named."
+_CHANGES = "It keeps state from one run to the next, or is not deterministic, so no module can be named."
 _MOST_OTHERS = 3
 _MOST_LINES = 8
 _ROOM = 2
@@ -82,7 +82,7 @@ def explain_failure(
 ) -> tuple[Problem, list[Table]]:
     """What to tell of a failure: the problem, at the declaration of the patch to look at first, and its figures."""
     if not failure.is_again:
-        message = f"{failure.head} parts from Hugging Face eager, and agrees when the same batch is run again"
+        message = f"{failure.head} differs from Hugging Face eager, and agrees when the same batch runs again"
         hint = "\n  ".join([*_describe_figures(failure), _CHANGES])
         return Problem(message, request.declared, hint, excerpt_at(request.declared)), [_tensors(failure)]
     runs = ComparedRuns(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
@@ -99,7 +99,7 @@ def explain_failure(
     module = _describe_module(runs, place)
     named = f": look at the patch of '{first.target}'" if first else ", where no patch runs"
     direction = "going backward in" if divergence.is_backward else "in"
-    message = f"{failure.head} parts from Hugging Face eager {direction} {module}{named}"
+    message = f"{failure.head} differs from Hugging Face eager {direction} {module}{named}"
     location = first.declared if first else request.declared
     beginning = _describe_beginning(runs, divergence, failure.wrong[0])
     others, setting = describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
@@ -140,7 +140,8 @@ def _describe_setting(failure: Failure, implementation: str) -> str:
         return ""
     multiple = max(math.ceil(_ROOM * failure.measured), 1)
     return (
-        f"That is {failure.measured:.1f} x the error of eager, as of another order of computing. If it is meant, with"
+        f"That is {failure.measured:.1f} x the error of eager, as another order of computing may cause. If it is "
+        "intended, with"
         f" room for other batches: config.tolerate({multiple}, '<why>', implementation='{implementation}',"
         f" head='{failure.head}'), or"
         f' tolerance = {{ "{failure.head}{HEAD_MARK}{implementation}" = {multiple} }} in [tool.patchgen.parity].'
@@ -159,23 +160,26 @@ def _describe_difference(worst: Difference) -> str:
 def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Difference) -> str:
     """Where it begins."""
     if divergence.writes:
-        return f"{_describe_module(runs, divergence.first)} writes into what it is given, which upstream's does not."
+        return f"{_describe_module(runs, divergence.first)} writes into its inputs, which upstream's does not."
     if not divergence.is_backward:
         after = f", right after '{divergence.after}', where both agree" if divergence.after else ""
-        return f"The first output that differs is that of {_describe_module(runs, divergence.first)}{after}."
+        return f"The first output that differs is from {_describe_module(runs, divergence.first)}{after}."
     if divergence.first:
         after = f", coming from '{divergence.after}', where both agree" if divergence.after else ""
         where = _describe_module(runs, divergence.first)
-        return f"Forward agrees. The first gradient that differs is that by the output of {where}{after}."
+        return f"Forward agrees. The first gradient that differs is for the output of {where}{after}."
     if divergence.parameter:
-        return f"Forward agrees, and so do the gradients that come there; that of '{divergence.parameter}' does not."
-    return f"All outputs and their gradients agree: look at what makes {worst.name}."
+        return (
+            f"Forward agrees, and so do the gradients that arrive there; the gradient of '{divergence.parameter}' "
+            "does not."
+        )
+    return f"All outputs and their gradients agree: look at the code that computes {worst.name}."
 
 
 def describe_other_suspects(suspects: Sequence[PatchedCode]) -> str:
     """A sentence about patches to look at next; empty for none."""
     named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects[:_MOST_OTHERS])
-    return f"Other patches that may lead there: {named}." if named else ""
+    return f"Other patches that may be the cause: {named}." if named else ""
 
 
 def _describe_module(runs: ComparedRuns, name: str) -> str:

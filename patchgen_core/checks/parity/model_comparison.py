@@ -355,7 +355,9 @@ class ModelComparison:
         detailed = self._in_detail(failure, reference, model, batch)
         if repeats_itself(failure, detailed.eager):
             return detailed
-        self.notes.append(f"{failure.title}: upstream's model gives something else each time, as the patched one does")
+        self.notes.append(
+            f"{failure.title}: upstream's model gives a different result each time, and so does the patched one"
+        )
         return None
 
     def _is_chance(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> bool:

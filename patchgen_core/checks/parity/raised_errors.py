@@ -86,9 +86,9 @@ def explain_exception(
     text = " ".join(str(error).split())
     frames = project_frames(error)
     places = [(frame.filename, frame.lineno or 0) for frame in frames]
-    patch, role = next(iter(find_patches_of(mode, request)), None), "makes what models are given here alone"
+    patch, role = next(iter(find_patches_of(mode, request)), None), "makes inputs only for the models here"
     if patch is None:
-        patch, role = _find_origin(rerun(), request, executions, places), "parts from Hugging Face eager before"
+        patch, role = _find_origin(rerun(), request, executions, places), "differs from Hugging Face eager before"
     if patch is None:
         patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared
@@ -147,9 +147,9 @@ def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return install_hint(error.name)
     if "process group" in text:
-        return "A set-up can begin a group of one process ([tool.patchgen] setup)."
+        return "A set-up can start a group of one process ([tool.patchgen] setup)."
     if isinstance(error, AssertionError) or "NoneType" in text:
         if not mode.is_collated:
-            return "generate() is given what a processor makes of a prompt, and nothing that a collator adds."
-        return "If the project's collator gives what is missing, a set-up adds it (ModelSetup.add_inputs)."
+            return "generate() gets what a processor makes of a prompt, and nothing that a collator adds."
+        return "If the project's collator adds what is missing, let a set-up add it (ModelSetup.add_inputs)."
     return ""

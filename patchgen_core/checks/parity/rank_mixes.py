@@ -10,8 +10,8 @@ from patchgen_core.models.model_run import Run
 
 _MOST_NAMED = 4
 _HINT = (
-    "Ranks that share the parameters wait for each other in every tower, forward and backward: have each rank run it"
-    " as often as the others, with zeros where its batch has nothing for it."
+    "Ranks that share the parameters wait for each other in every tower, forward and backward: each rank must run it"
+    " as often as the others do, with zeros where its batch has nothing for it."
 )
 
 

@@ -15,7 +15,7 @@ _HINT = "Register the generated classes (register_with_auto), or leave these hea
 def tell_of_upstream_base(base: type, heads: Sequence[str], declared: Location) -> Problem | str:
     """What there is to say of heads that AutoModel gives upstream's base model: a warning, or a note where the
     registry would give the patched one."""
-    message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
+    message = f"AutoModel puts upstream's {base.__name__} into {', '.join(heads)}"
     if is_registered(base):
         return f"{message}, without the patches, unless register_with_auto() was called"
     return Problem(f"{message}, without the patches", declared, _HINT, code=NOT_PATCHED, target=base.__name__)

@@ -20,7 +20,7 @@ from patchgen_core.models.implementations import BoundSlots
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Function
 
 _HINT = (
-    "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
+    "Add a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
     " If none can: config.allow('{code}', '<why>', '{target}')."
 )
 
@@ -121,7 +121,7 @@ def why_nothing_shows(request: ParityRequest, executions: Mapping[str, Execution
     if bound.calls and not any(bound.calls.values()):
         return f"no slot that is bound to {request.implementation} is called"
     if request.patches and not any(_is_run(patch, executions) for patch in request.patches):
-        return "nothing that is patched runs"
+        return "no patched code runs"
     return ""
 
 
@@ -134,7 +134,7 @@ def _describe_place(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) 
             return f"it belongs to '{path}' of {head}, which ran" if path else f"{head} ran without it"
     heads = ", ".join(parts)
     used = f"; {', '.join(patch.users[:4])} refer to it" if patch.users else ""
-    return f"it is in none of the heads that ran ({heads}){used}"
+    return f"none of the heads that ran contains it ({heads}){used}"
 
 
 def find_uncalled_slots(

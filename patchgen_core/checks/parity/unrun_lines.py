@@ -15,7 +15,7 @@ from patchgen_core.errors import Problem
 from patchgen_core.models.execution import Execution
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
-_HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
+_HINT = "Add a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
 _RANKS = "Ranks of a group run them: the check 'sharded' does. Or allow it with config.allow('PG302', reason, target)."
 _MOST_LINES = 12
 _STATES = ("has_kernel", "use_non_eager_impl", "use_eager_impl", "bound_kernel")
@@ -74,7 +74,7 @@ def _problem(
 ) -> Problem:
     where = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(missed))
     word = "lines" if len(missed) > 1 else "line"
-    message = f"no toy batch runs {word} {where} of what the patch of '{patch.target}' brings in"
+    message = f"no toy batch runs {word} {where} that the patch of '{patch.target}' adds"
     lines = lines_of(request.path, missed[:_MOST_LINES]) if request.text is None else None
     hint = _RANKS if only_ranks else f"{_HINT} Batches: {', '.join(batches)}."
     return Problem(message, patch.declared, hint, code=UNRUN, generated=lines, target=patch.target)

@@ -133,7 +133,7 @@ def check_plan(
                 _check(_RankTask(model_class, config, read, chosen, time_limit, setups), readers, ()), model_class
             )
         toy, short = _toy(model_class), _shortened(chosen)
-        note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
+        note = f"sizes {chosen} are checked as {short}, for which the toy config has enough experts"
         task = _RankTask(model_class, toy, read, short, time_limit, setups)
         return _at_method(_check(task, readers, () if short == chosen else (note,)), model_class)
     except PatchgenError as error:
@@ -168,7 +168,7 @@ def _check(run: _RankTask, readers: Sequence[PlanReader], notes: tuple[str, ...]
 
 def _toy(model_class: type[PreTrainedModel]) -> PreTrainedConfig:
     if model_class.config_class is None:
-        raise PatchgenError(f"{model_class.__name__} has no config_class to make a toy config of")
+        raise PatchgenError(f"{model_class.__name__} has no config_class to make a toy config from")
     return make_toy_config(model_class.config_class)
 
 
@@ -223,7 +223,7 @@ def _wrong_parts(run: _RankTask, mesh: DeviceMesh, model: nn.Module, whole: Mapp
     for name, part in parts.items():
         parameter = model.get_parameter(name)
         if not isinstance(parameter, DTensor):
-            yield f"applying the plan leaves '{name}' whole on every rank: it is no DTensor"
+            yield f"applying the plan leaves '{name}' whole on every rank: it is not a DTensor"
         elif not _same(parameter.to_local(), part):
             yield f"rank {dist.get_rank()} does not hold its part of '{name}'"
 

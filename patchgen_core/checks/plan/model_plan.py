@@ -30,7 +30,7 @@ def read_plan(plan: object, readers: Sequence[PlanReader]) -> ParallelPlan:
         if isinstance(plan, plan_class):
             return ParallelPlan(read(plan))
     hint = "Return patchgen_core.parallel_plan.ParallelPlan(...), or have a set-up read it (ModelSetup.add_plans)."
-    raise PatchgenError(f"get_parallel_plan() returns {plan!r}, no ParallelPlan", hint=hint)
+    raise PatchgenError(f"get_parallel_plan() returns {plan!r}, not a ParallelPlan", hint=hint)
 
 
 def choose_plan(
@@ -44,7 +44,7 @@ def choose_plan(
     name = type(model).__name__
     method = getattr(model, "get_parallel_plan", None)
     if method is None:
-        return plan, make_result(notes=(f"{name} has no get_parallel_plan(): a trainer has to be given the plan",))
+        return plan, make_result(notes=(f"{name} has no get_parallel_plan(): give a trainer the plan",))
     try:
         own = read_plan(method(), readers)
     except PatchgenError as error:
@@ -57,7 +57,9 @@ def choose_plan(
         return plan, make_result()
     names = dict(model.named_parameters())
     if own.dimensions == plan.dimensions and not any(plan.match(names).values()):
-        return own, make_result(notes=(f"{name} has a plan of its own: that of parallel_plan.py is for others",))
+        return own, make_result(
+            notes=(f"{name} has a plan of its own: the one in parallel_plan.py is for other classes",)
+        )
     message = f"{name}.get_parallel_plan() returns another plan than the project's parallel_plan.py: {own!r}"
     return plan, make_result((Problem(message, hint="Let the method return parallel_plan.get_parallel_plan()."),))
 

@@ -60,7 +60,7 @@ def check_request(request: ModelRequest) -> CheckResult:
     heads.sort(key=lambda head: _WHOLE_FIRST.index(head.kind))
     heads = [head for head in heads if not any(fnmatchcase(head.name, pattern) for pattern, _ in subject.left_out)]
     if not heads:
-        return make_result(skipped=f"{subject.module} has no model with a loss of tokens")
+        return make_result(skipped=f"{subject.module} has no model with a loss over tokens")
     head = heads[0]
     if reason := subject.settings.why_left_out(head.name, subject.mesh.name):
         return make_result(skipped=f"{head.name}: {reason}")
@@ -140,7 +140,7 @@ def choose_batches(batches: Sequence[ToyBatch]) -> list[ToyBatch]:
     labelled = [batch for batch in batches if "labels" in batch.inputs]
     text = [batch for batch in labelled if batch.name == "packed"] or labelled[1:]
     if not text:
-        raise PatchgenError("there are no two toy batches with labels for two ranks")
+        raise PatchgenError("two ranks need two toy batches with labels, and there are fewer")
     return [labelled[0], text[0]]
 
 

@@ -94,8 +94,10 @@ def _explain_unlike(name: str, compared: Comparison) -> Iterator[Problem]:
 def _explain_unrepeated(name: str, compared: Comparison) -> Iterator[Problem]:
     for rank, names in compared.unrepeated.items():
         more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
-        message = f"{name}: the same batches twice give other bits on rank {rank}: {names[0]}{more}"
-        yield Problem(message, hint="Look for what is kept from one run to the next, or has no fixed order.")
+        message = f"{name}: running the same batches twice gives different bits on rank {rank}: {names[0]}{more}"
+        yield Problem(
+            message, hint="Look for state that is kept from one run to the next, or for an order that is not fixed."
+        )
 
 
 def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, subject: ShardedRequest) -> Problem:
@@ -106,7 +108,7 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, s
     first = values or gradients or means or wrong
     part = _find_parting(layers, wrong, compared.are_means_wrong) if layers is not None else None
     factors = list(_describe_factors(compared, [*values, *gradients] or wrong))
-    message = f"{name} parts from one process: {_describe(first[0])}"
+    message = f"{name} differs from one process: {_describe(first[0])}"
     hints = [f"{len(wrong)} of {len(compared.differences)} tensors differ.", *factors]
     if part is None or layers is None:
         return Problem(message, hint="\n  ".join(hints))
@@ -128,7 +130,7 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, s
 
 def _describe(d: Difference) -> str:
     if d.shape.startswith("none "):
-        return f"there is no {d.name}"
+        return f"{d.name} is missing"
     if " instead of " in d.shape:
         return f"{d.name} has the shape {d.shape}"
     return f"{d.name}, relative error {d.relative:.1e}, allowed {d.allowed:.1e}"
@@ -173,11 +175,11 @@ class _Parting:
         if not part.is_backward:
             after = f", right after '{part.after}', where both agree" if part.after else ""
             first = _describe_module(self.runs, part.first)
-            return f"The first output that differs is that of {first}{after}, batch '{self.batch}'."
+            return f"The first output that differs is from {first}{after}, batch '{self.batch}'."
         if not part.first:
             return ""
         first = _describe_module(self.runs, part.first)
-        return f"The first gradient that differs is that by the output of {first}, batch '{self.batch}'."
+        return f"The first gradient that differs is for the output of {first}, batch '{self.batch}'."
 
 
 def _find_parting(layers: Comparison, wrong: Sequence[Difference], are_means_wrong: bool) -> _Parting | None:

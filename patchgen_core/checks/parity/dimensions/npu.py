@@ -20,7 +20,7 @@ def _find_reason(subject: Subject) -> str:
     operators = _find_operators(subject)
     if not operators or subject.has_kernels:
         return ""
-    return f"the patches call {list_some(operators, 3)} of torch_npu, for which a stand-in computes here"
+    return f"the patches call {list_some(operators, 3)} of torch_npu, and a stand-in computes them here"
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:

@@ -125,7 +125,7 @@ def _as_patched(mode: Mode, subject: Subject) -> Mode:
 
 def _find_reason(subject: Subject) -> str:
     names = ", ".join(tool.mode.name for tool in _wanted(subject))
-    return f"patches may matter to it ({names})" if names else ""
+    return f"the patches may affect it ({names})" if names else ""
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
