@@ -17,11 +17,11 @@ _OPTIONS = (
     ("checks", "CHECKS", "checks to run, separated by commas, such as drift,contract; all by default"),
     ("fix", "", "rewrite generated files that drifted"),
     ("prune", "", "remove generated files that no config makes"),
-    ("report", "PATH", "write the results to a .json, .md or .html file"),
+    ("report", "PATH", "write the results to a .json, .md, .html or .sarif file"),
     ("device", "DEVICE", "where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda"),
     ("isolate", "", "run every check of a model or kernel in a process of its own, instead of one that they share"),
     ("time-limit", "SECONDS", "end a check of a model or kernel that takes longer, and fail it; 600 by default"),
-    ("no-cache", "", "use no drift checks of earlier runs, and keep none"),
+    ("no-cache", "", "neither use nor keep results of drift checks"),
 )
 """The options after ``--patchgen-``, each with its metavar, which flags have none of, and its help."""
 

@@ -256,10 +256,10 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
     named: list[Path] = []
     for paths in config.hook.pytest_patchgen_configs(config=config):
         if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
-            raise PatchgenError(f"pytest_patchgen_configs returned {paths!r}, which is no sequence of paths")
+            raise PatchgenError(f"pytest_patchgen_configs returned {paths!r}, which is not a sequence of paths")
         for path in (Path(os.path.abspath(config.rootpath / path)) for path in paths):
             if not path.is_file():
-                raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
+                raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is not a file")
             named.append(path)
     return tuple(sorted(set(named)))
 

@@ -53,7 +53,9 @@ def _references(results: list[Any], hook: _Hook, root: Path) -> tuple[str, ...]:
     for functions in reversed(results):
         if isinstance(functions, str) or not isinstance(functions, Iterable):
             hint = f"Return a list of functions, or of strings such as '{hook.example}'."
-            raise PatchgenError(f"{hook.name} returned {functions!r}, which is no sequence of {hook.role}s", hint=hint)
+            raise PatchgenError(
+                f"{hook.name} returned {functions!r}, which is not a sequence of {hook.role}s", hint=hint
+            )
         references += [_reference(function, hook, root) for function in functions]
     return tuple(dict.fromkeys(references))
 

@@ -85,7 +85,7 @@ class Reporter:
             return
         option = "--patchgen-fix" if self.gate.settings.fix else "--patchgen-prune" if self.gate.settings.prune else ""
         if option:
-            message = f"patchgen: worker '{spec}' has a copy of the files, and {option} would mend only that; "
+            message = f"patchgen: worker '{spec}' has a copy of the files, and {option} would fix only that copy; "
             raise pytest.UsageError(f"{message}run it without --tx")
         node.workerinput["patchgen"]["roots"] = [str(root) for root in node.nodemanager.roots]
 
@@ -229,11 +229,11 @@ class Reporter:
         commands = Commands(self._command("--patchgen-fix"), self._command("--patchgen-prune"))
         yield from mending_lines(report, commands)
         if self.gate.settings.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):
-            yield (("No orphans were looked for: that takes a run over all of search_root.", "yellow"),)
+            yield (("Orphans were not checked: that needs a run over all of search_root.", "yellow"),)
 
     def _nothing(self) -> str:
         if self.gate.is_whole or any(CONFIG_SUFFIX in argument for argument in self.config.args):
-            return "No check of a patch config was chosen."
+            return "No check of a patch config was selected."
         return f"There is no patch config in {', '.join(self.config.args)}: its name ends in '{CONFIG_SUFFIX}'."
 
     def _command(self, option: str) -> str:

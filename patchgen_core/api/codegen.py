@@ -195,7 +195,7 @@ class ModelingCodeGenerator:
                     missing.append(f"'{target}'")
         if missing:
             message = f"this config lacks the patch of {', '.join(missing)} that its file declares"
-            hint = "What stands under TYPE_CHECKING is not there when a config is imported: use run_codegen."
+            hint = "Code under TYPE_CHECKING is missing when a config is imported: use run_codegen."
             raise PatchgenError(message, self.config.location, hint)
 
     def _home(self) -> tuple[Path, str]:

@@ -277,7 +277,7 @@ def _unbound_by_edits(draft: _Draft, complaint: Complaint, line_excerpt: str) ->
     patch = next((p for p in draft.plan.patches if p.lines and p.dotted == owner), None)
     if patch is None or complaint.name not in upstream_names(patch):
         return None
-    message = f"{patch.label}: edits take away what binds '{complaint.name}', which line {complaint.line} of"
+    message = f"{patch.label}: edits remove the code that binds '{complaint.name}', which line {complaint.line} of"
     hint = "Bind it in an edit, or edit what uses it."
     location = patch.patch.location
     return Problem(f"{message} {draft.plan.config.target_file} still uses", location, hint, line_excerpt, UNDEFINED)

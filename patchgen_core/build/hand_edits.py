@@ -42,11 +42,11 @@ class HandEdit:
         """That it would be lost, and what to do; ``config`` is the file that declares what is generated."""
         at = Location(str(self.path), max(1, self.lines[0].start) if self.lines else 1)
         if not is_generated(self.text):
-            message = "generating would write over this file, which no generator wrote"
-            return Problem(message, at, "Move it away; --discard-edits writes over it, and keeps a copy.")
-        where = _where(self.lines) if self.lines else "where, cannot be told without its .diff"
-        declare = f"'patchgen absorb {display_path(config)}' makes patches of it"
-        hint = f"{declare}; --discard-edits writes over it, and keeps a copy."
+            message = "generating would overwrite this file, which no generator wrote"
+            return Problem(message, at, "Move it away; --discard-edits overwrites it and keeps a copy.")
+        where = _where(self.lines) if self.lines else "the place is unknown without its .diff"
+        declare = f"'patchgen absorb {display_path(config)}' turns the edits into patches"
+        hint = f"{declare}; --discard-edits overwrites it and keeps a copy."
         return Problem(f"this generated file was edited by hand: {where}", at, hint)
 
 

@@ -121,14 +121,14 @@ def _row(name: str, text: str, style: str = "") -> Row:
 
 def _package_row(package: Package) -> Row:
     if not package.lacks:
-        return _row(package.name, package.version or "installed, of unknown version")
-    has = f"{package.version}, and needed is {package.lacks}" if package.version else "missing"
+        return _row(package.name, package.version or "installed, version unknown")
+    has = f"{package.version}, but {package.lacks} is needed" if package.version else "missing"
     return _row(package.name, f"{has}: {package.install}  # for {package.purpose}", "yellow")
 
 
 def _device_rows(machine: Environment) -> Iterator[Row]:
     if not machine.torch:
-        yield _row("torch", "cannot be imported: no model runs here", "yellow")
+        yield _row("torch", "cannot be imported, so no model runs here", "yellow")
         return
     yield _row("torch", machine.torch)
     for device in machine.devices:

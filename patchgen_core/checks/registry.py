@@ -111,10 +111,10 @@ def _added(name: str, home: str) -> CheckInfo:
         check = CheckInfo(name, "", home).load()
     except (ImportError, AttributeError) as error:
         message = f"the check '{name}' of the entry point '{home}' cannot be imported: {error}"
-        raise PatchgenError(message, None, "Mend or uninstall the package that brings it.") from None
+        raise PatchgenError(message, None, "Fix or uninstall the package that provides it.") from None
     if not (isinstance(check, type) and issubclass(check, Check)) or getattr(check, "name", None) != name:
         hint = f"It must be a subclass of patchgen_core.checks.check.Check whose name is '{name}'."
-        raise PatchgenError(f"the entry point '{home}' is no check called '{name}'", None, hint)
+        raise PatchgenError(f"the entry point '{home}' is not a check called '{name}'", None, hint)
     return CheckInfo(name, first_line(check), home)
 
 

@@ -44,7 +44,7 @@ STATUS_STYLE: dict[Status, str] = {
     "error": "bold red",
 }
 """How they are printed."""
-NO_MODULE = "there is nothing to look at: the drift check says why"
+NO_MODULE = "there is nothing to check; the drift check says why"
 """Why contracts of a config that does not generate are not checked."""
 
 
@@ -184,7 +184,7 @@ def drift_result(result: ConfigResult) -> CheckResult:
 def orphans_result(path: Path, orphans: Sequence[Path], status: Status) -> CheckResult:
     """The record of the search for generated files that no config makes; ``path`` is the project's file."""
     root = relative_to(path.parent)
-    causes = tuple(Cause("orphan", f"{root(str(orphan))}: no config makes it any more") for orphan in orphans)
+    causes = tuple(Cause("orphan", f"{root(str(orphan))}: no config makes it now") for orphan in orphans)
     removed = tuple(map(str, orphans)) if status == "fixed" else ()
     return CheckResult(path.name, str(path), 0, "drift", status, causes=causes, removed=removed)
 

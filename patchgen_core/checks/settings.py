@@ -53,7 +53,7 @@ def read_settings(options: object, prefix: str, checks: Sequence[str], device: s
 
     flag = next((name for name in ("prune", "fix") if value(name)), "")
     if flag and DRIFT not in checks:
-        raise PatchgenError(f"--{prefix}{flag} goes with the check '{DRIFT}', which does that")
+        raise PatchgenError(f"--{prefix}{flag} needs the check '{DRIFT}', which does that")
     chosen, limit = value("device"), value("time-limit")
     return Settings(
         fix=bool(value("fix")),
@@ -68,7 +68,7 @@ def read_settings(options: object, prefix: str, checks: Sequence[str], device: s
 def _read_device(text: str) -> str:
     if text not in DEVICES:
         hint = did_you_mean(text, DEVICES) or f"There are: {', '.join(DEVICES)}."
-        raise PatchgenError(f"there is no device '{text}' to run models on", None, hint)
+        raise PatchgenError(f"models cannot run on the device '{text}': there is no such device", None, hint)
     return text
 
 

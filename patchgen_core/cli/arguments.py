@@ -24,7 +24,7 @@ def add_config_name(parser: argparse.ArgumentParser) -> None:
         "-c",
         "--config-name",
         metavar="NAME",
-        help="config variable in the module (default: config, and others the file makes)",
+        help="variable that holds the config (default: config, and any others in the file)",
     )
 
 
@@ -43,4 +43,4 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
 
 def add_no_cache(parser: argparse.ArgumentParser) -> None:
     """Add the switch of results of earlier runs."""
-    parser.add_argument("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
+    parser.add_argument("--no-cache", action="store_true", help="neither use nor keep results")

@@ -49,7 +49,7 @@ def check_projects(options: argparse.Namespace, project: Project | None) -> int:
     parts = [(project, tuple(options.paths))] if project is not None else split_by_project(options.paths)
     if options.html is not None and len(parts) > 1:
         bases = ", ".join(f"'{display_path(part.base)}'" for part, _ in parts)
-        raise PatchgenError(f"--html writes the results of one project, and these are {bases}")
+        raise PatchgenError(f"--html writes the results of one project, but these are {bases}")
     checked = []
     for part, names in parts:
         checked.append(_check(options, select_of(options, part, names)))

@@ -48,7 +48,9 @@ def describe_commit(environment: Mapping[str, str], folder: Path) -> JobCommit:
         or _name_of(_ask_git(folder, "config", "--get", "remote.origin.url", otherwise=""))
     )
     if not repository:
-        raise PatchgenError("the repository has no name at a service", None, f"Set {REPOSITORY}, as in acme/models.")
+        raise PatchgenError(
+            "the repository has no name that a service knows", None, f"Set {REPOSITORY}, as in acme/models."
+        )
     if request := _github_pull_request(environment):
         head, base = request["head"], request["base"]["ref"]
         return JobCommit(
@@ -86,7 +88,7 @@ def _ask_git(folder: Path, *arguments: str, otherwise: str | None = None) -> str
     except OSError as error:
         raise PatchgenError(f"git cannot be run: {error.strerror}") from None
     if done.returncode and otherwise is None:
-        raise PatchgenError(f"git does not tell which commit this is: {done.stderr.strip()}")
+        raise PatchgenError(f"git does not say which commit this is: {done.stderr.strip()}")
     return done.stdout.strip() if not done.returncode else otherwise or ""
 
 

@@ -34,8 +34,10 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=prog,
         usage=f"{prog} SUBCOMMAND ...\n       {prog} [flags] [path ...]",
-        description="Modeling files of Hugging Face models, generated from patch configs and proved to be right.",
-        epilog=f"'{prog} help SUBCOMMAND' tells more of one. {EXIT_CODES}",
+        description=(
+            "Modeling files of Hugging Face models, generated from patch configs and checked against upstream."
+        ),
+        epilog=f"'{prog} help SUBCOMMAND' explains one. {EXIT_CODES}",
     )
     add_paths(parser, "none, or with --check and --watch all of the project")
     add_output(parser)
@@ -52,9 +54,13 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
     add("--fix", action="store_true", help="with --check: rewrite what drifted")
     add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
-    add("--watch", action="store_true", help="check all, rewrite what drifted, and again on every save until Ctrl-C")
+    add(
+        "--watch",
+        action="store_true",
+        help="check everything and rewrite what drifted, now and on every save, until Ctrl-C",
+    )
     add_rules(parser)
-    add("--html", type=Path, metavar="FILE", help="with --check: write the results as a page, one file, as well")
+    add("--html", type=Path, metavar="FILE", help="with --check: also write the results as an HTML page")
     add_no_cache(parser)
     add_formats(parser)
     add("--version", action="store_true", help="print the version")
@@ -108,19 +114,19 @@ def _refuse_misspelt(options: argparse.Namespace, project: Project | None) -> No
 def _check_usage(options: argparse.Namespace) -> None:
     o, shows = options, options.list or options.dry_run or options.diff
     wrong_uses = {
-        "--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json": o.watch
+        "--watch does not go with --check, --fix, --list, --dry-run, --diff or --json": o.watch
         and (o.check or o.fix or shows or o.json),
-        "--fix goes with --check": o.fix and not o.check,
+        "--fix needs --check": o.fix and not o.check,
         "--output-format github and sarif go with check": o.output_format in ("github", "sarif") and not o.check,
-        "--html goes with check": o.html is not None and not o.check,
-        "--prune goes with --check --fix": o.prune and not o.fix,
-        "--select goes with check": o.select is not None and not o.check,
-        "--discard-edits goes with none of --check, --watch, --list and --dry-run": o.discard_edits
+        "--html needs check": o.html is not None and not o.check,
+        "--prune needs --check --fix": o.prune and not o.fix,
+        "--select needs check": o.select is not None and not o.check,
+        "--discard-edits does not go with --check, --watch, --list or --dry-run": o.discard_edits
         and (o.check or o.watch or o.list or o.dry_run),
-        "--ignore goes with check": o.ignore is not None and not o.check,
-        "--check goes with none of --list, --dry-run and --diff": o.check and shows,
+        "--ignore needs check": o.ignore is not None and not o.check,
+        "--check does not go with --list, --dry-run or --diff": o.check and shows,
         "--all and --list take no config": (o.all or o.list) and o.paths,
-        "--output-dir goes with configs that are named": o.output_dir is not None and not o.paths,
+        "--output-dir needs the name of a config": o.output_dir is not None and not o.paths,
         "name a config, or give --all, --list, --check or --watch": not (
             o.paths or o.all or o.list or o.check or o.watch
         ),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def add_fork_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a fork."""
     add = parser.add_argument_group("a forked modeling file").add_argument
-    add("--fork", type=Path, metavar="FILE", help="a copy of upstream's modeling file that was changed")
-    add("--of", metavar="MODULE", help="upstream's module (default: the one that has most of its lines)")
-    add("--release", metavar="VERSION", help="its release of transformers (default: the one that is most like it)")
+    add("--fork", type=Path, metavar="FILE", help="a modified copy of upstream's modeling file")
+    add("--of", metavar="MODULE", help="upstream's module (default: the one that shares most lines)")
+    add("--release", metavar="VERSION", help="its release of transformers (default: the most similar one)")
     add("--to", metavar="VERSION", help="carry the config to this release, or to 'latest'")
     add("--offline", action="store_true", help="look only at releases that are installed or in the cache")
 
@@ -46,7 +46,7 @@ def run_fork(options: argparse.Namespace, project: Project, carry: Carry) -> int
 
     def tell(looked_at: str) -> None:
         if not options.json and console.is_terminal:
-            console.print(Text(f"looking at transformers {looked_at}", "dim"), soft_wrap=True)
+            console.print(Text(f"trying transformers {looked_at}", "dim"), soft_wrap=True)
 
     result = adopt_fork(
         project,
@@ -99,7 +99,7 @@ def _print_adopted(console: Console, project: Project, result: AdoptedFork, *, i
     )
     lines = f"{quantity(result.lines, 'line')} of config for {quantity(result.fork_lines, 'line')} of fork"
     if result.left:
-        text = f"{lines}; the generated module is not the fork in {quantity(len(result.left), 'place')}."
+        text = f"{lines}; the generated module differs from the fork in {quantity(len(result.left), 'place')}."
         console.print(Text(text, "yellow"), soft_wrap=True)
     else:
         console.print(Text(f"{lines}; the generated module is the same code.", "green"), soft_wrap=True)

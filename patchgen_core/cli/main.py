@@ -107,7 +107,7 @@ def _move_project(argv: Sequence[str]) -> list[str]:
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
     """Add ``--project``, but where a subcommand of another package has such an argument itself."""
-    text = "folder in whose project to work (default: the project of the paths, or else of the working directory)"
+    text = "folder of the project (default: the project of the paths, or else of the working directory)"
     with contextlib.suppress(argparse.ArgumentError):
         parser.add_argument(_PROJECT, dest=_HOME, type=Path, metavar="DIR", help=text)
 

@@ -63,7 +63,7 @@ class _Push:
 
     def say(self, problem: str) -> None:
         """Tell that results are missing at the service."""
-        print(f"warning: results are not, or not all, handed to {self._url}: {problem}", file=sys.stderr)
+        print(f"warning: some or all results were not sent to {self._url}: {problem}", file=sys.stderr)
 
     def work(self) -> None:
         """Hand in what comes, until the run is over."""
@@ -93,7 +93,7 @@ class _Push:
         try:
             self._run, self._address, self._token = answer["id"], answer["address"], answer["token"]
         except (KeyError, TypeError):
-            raise _NotPushed("it does not answer as a service does") from None
+            raise _NotPushed("it does not answer like a service") from None
         if not self._token:
             raise _NotPushed(f"the run has ended before ({self._address})")
 

@@ -22,13 +22,13 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stream",
         metavar="FILE",
-        help="write results to a file as they come, a line of JSON each; '-' is standard output, and then all else "
-        "goes to standard error",
+        help="write results to a file as they arrive, a line of JSON each; '-' is standard output, and everything "
+        "else then goes to standard error",
     )
     parser.add_argument(
         "--push",
         metavar="URL",
-        help="hand results to the service at this address while the run goes on; its token is in PATCHGEN_TOKEN",
+        help="send results to the service at this address during the run; its token is in PATCHGEN_TOKEN",
     )
 
 

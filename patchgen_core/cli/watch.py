@@ -70,7 +70,9 @@ def _start(watcher: Watcher, session: WatchSession, console: Console, verbose: b
     if session.cache_failure:
         console.print(f"warning: results cannot be kept: {session.cache_failure}", style="yellow", soft_wrap=True)
     where = display_path(session.project.search_root)
-    console.print(f"Watching '{where}': what drifts is rewritten. Ctrl-C ends this.", style="cyan", soft_wrap=True)
+    console.print(
+        f"Watching '{where}': drifted files are rewritten. Press Ctrl-C to stop.", style="cyan", soft_wrap=True
+    )
     rich_diff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")  # the first save need not wait for what this imports
 
 
@@ -131,7 +133,7 @@ def _print_result(console: Console, result: ConfigResult, is_repaired: bool, ver
     record = drift_result(replace(result, files=()))
     line = verdict_text(record)
     if is_repaired:
-        line.append("  its errors are gone", "green")
+        line.append("  its errors are fixed", "green")
     console.print(line, soft_wrap=True)
     files = []
     for file in result.files:
@@ -146,7 +148,7 @@ def _print_result(console: Console, result: ConfigResult, is_repaired: bool, ver
     for file in result.files:
         console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)
     if any(cause.kind == "edited by hand" for cause in result.causes):
-        hint = f"         It is generated: edit {display_path(result.outcome.path)}."
+        hint = f"         This file is generated: edit {display_path(result.outcome.path)}."
         console.print(Text(hint, "cyan"), soft_wrap=True)
 
 

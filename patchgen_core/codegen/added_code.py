@@ -169,7 +169,7 @@ def following(
 ) -> tuple[Definition, ...]:
     """The definitions of upstream's that something is to follow; a PatchgenError where there are none."""
     if "." in target and target.split(".")[0] in index.definitions:
-        hint = f"Write '{target.split('.')[0]}': what is added follows classes and functions."
+        hint = f"Write '{target.split('.')[0]}': additions follow classes and functions."
         raise PatchgenError(f"{call}: '{target}' names a method", location, hint)
     after = tuple(index.definitions.get(target, ()))
     if not after:

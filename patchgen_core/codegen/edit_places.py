@@ -57,7 +57,7 @@ def _miscounted(
         times = f"{len(matches)} times" if len(matches) > 1 else "once"
         message = f"{label}: {what} is there {times}, in upstream's {_lines(lines)}"
         wanted = "once" if patch.count == 1 else f"{patch.count} times"
-        hint = f"It has to be there {wanted}: write what stands before or after it too, or pass count={len(matches)}."
+        hint = f"It must be there {wanted}: add what stands before or after it, or pass count={len(matches)}."
         return PatchgenError(message, patch.location, hint)
     message = f"{label}: upstream's '{patch.target}' has no {what}"
     return PatchgenError(message, patch.location, _nearest(pattern, patch.target, source, node))

@@ -54,7 +54,7 @@ def function_template(replacement: Replacement, patch: Patch, label: str) -> Tem
     body = without_docstring(function)
     if not body:
         location = _place(replacement, patch, 0)
-        hint = "Write what is to be there, with '...' for what is upstream's."
+        hint = "Write the code that should be there, with '...' for upstream's."
         raise PatchgenError(f"{label}: '{replacement.name}' has no code", location, hint)
     docstring = docstring_of(function)
     header = _header_end(source, function) if docstring is None else (docstring.end_lineno or 0)

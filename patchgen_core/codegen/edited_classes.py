@@ -145,7 +145,7 @@ def _quoted(source: SourceFile, node: ast.ClassDef, edit: PlannedPatch) -> Itera
             return
         code = NewCode(map_prefixes(patch.code, patch.name_map), pattern.statements, patch, label, source)
         if code.expression is None:
-            raise PatchgenError(f"{label}: the new code is no expression, and the old one is", patch.location)
+            raise PatchgenError(f"{label}: the new code is not an expression, but the old one is", patch.location)
         for match in matches:
             yield from code.edits(match, None)
         return

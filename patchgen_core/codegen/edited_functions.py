@@ -88,12 +88,14 @@ def _place(source: SourceFile, function: Function, edit: PlannedPatch) -> Iterat
         yield from _place_quoted(source, function, edit)
     elif not patch.at:
         if patch.count != 1:
-            raise PatchgenError(f"{label}: count goes with at", patch.location, "Say at what place.")
+            raise PatchgenError(f"{label}: count goes with at", patch.location, "Name the place with at=.")
         body = without_docstring(function)
         assert edit.replacement is not None
         template = function_template(edit.replacement, patch, label)
         if not body:
-            raise PatchgenError(f"{label}: upstream's has no code to edit", patch.location, "Use override_method.")
+            raise PatchgenError(
+                f"{label}: upstream's function has no code to edit", patch.location, "Use override_method."
+            )
         yield _region(source, edit, template, Match(tuple(body)), source.last_line(function))
     else:
         assert edit.replacement is not None

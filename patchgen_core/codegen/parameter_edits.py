@@ -39,7 +39,7 @@ def _addition(patch: Patch, label: str, source: SourceFile, function: Function) 
     ours = [*read_parameters(function)]
     taken = [p.name for p in ours] + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
     if name in taken:
-        raise PatchgenError(f"{label}: it has a parameter '{name}' already", patch.location)
+        raise PatchgenError(f"{label}: it already has a parameter '{name}'", patch.location)
     named = next((p for p in ours if p.name == patch.at), None)
     if patch.at and named is None:
         message = f"{label}: it has no parameter '{patch.at}' for '{name}' to stand beside"
@@ -64,7 +64,7 @@ def _parameter_name(patch: Patch, label: str) -> str:
         (parameter,) = read_parameters(function)
     except (SyntaxError, ValueError):
         hint = 'Write one, such as "causal: bool = True".'
-        raise PatchgenError(f"{label}: '{patch.code}' is no parameter", patch.location, hint) from None
+        raise PatchgenError(f"{label}: '{patch.code}' is not a parameter", patch.location, hint) from None
     return parameter.name
 
 
@@ -84,7 +84,9 @@ def _check_signature(edit: Edit, patch: Patch, label: str, source: SourceFile, f
     except SyntaxError:
         if patch.kind == "parameter_removal":
             hint = "Use override_method to write the signature anew."
-            raise PatchgenError(f"{label}: without '{patch.at}' the signature is none", patch.location, hint) from None
+            raise PatchgenError(
+                f"{label}: without '{patch.at}' the signature is not valid", patch.location, hint
+            ) from None
         hint = "Give it a default, or say with before= or after= where it stands."
         raise PatchgenError(f"{label}: '{patch.code}' does not fit there", patch.location, hint) from None
 

@@ -230,7 +230,7 @@ class _Planner:
         required, version = self.config.transformers_version, self.upstream.version
         if required is not None and required != version:
             self._fail(
-                f"this config is for {self.upstream.distribution} {required}, but {version} is what there is",
+                f"this config is for {self.upstream.distribution} {required}, but {version} is there",
                 self.config.location,
                 "Install that version, or adapt the config and its transformers_version.",
             )

@@ -111,7 +111,7 @@ def _unclear_import(
     modules = [f"{base}.{node.module or node.names[0].name}" for base in bases]
     if existing:
         message = f"{statement} names '{modules[0]}' from the config and '{modules[1]}' from the generated module"
-        return PatchgenError(message, location, "There are both: write the one that is meant as an absolute import.")
+        return PatchgenError(message, location, "Both exist: write the one that you mean as an absolute import.")
     if not bases:
         return PatchgenError(f"{statement} leads out of package '{places.package}'", location)
     message = f"{statement} names no module: there is no {' and no '.join(repr(module) for module in modules)}"

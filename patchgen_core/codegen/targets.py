@@ -262,7 +262,7 @@ class Targets:
         attribute = self._attribute(nodes, method)
         if attribute is not None and not patch.add:
             message = f"'{patch.target}' is a class attribute in upstream's line {attribute.lineno}, not a method"
-            hint = "Replace the class, or pass add=True if a method of that name is meant to hide it."
+            hint = "Replace the class, or pass add=True if a method of that name should hide it."
             raise PatchgenError(message, patch.location, hint)
         if patch.add or method in KNOWN_METHODS:
             return
@@ -274,7 +274,7 @@ class Targets:
             raise PatchgenError(
                 f"upstream class '{patch.target.split('.')[0]}' has no method '{method}'",
                 patch.location,
-                f"Did you mean '{near[0]}'? To add '{method}' all the same, pass add=True.",
+                f"Did you mean '{near[0]}'? To add '{method}' anyway, pass add=True.",
             )
 
     def _attribute(self, nodes: Iterable[Definition], name: str) -> ast.stmt | None:

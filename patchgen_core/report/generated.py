@@ -44,4 +44,4 @@ def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> I
         else:
             yield Text.assemble(("same     ", "dim"), display_path(path))
     if result.copy is not None:
-        yield Text(f"         kept what was edited by hand: {display_path(result.copy)}")
+        yield Text(f"         kept a copy of the hand edits: {display_path(result.copy)}")

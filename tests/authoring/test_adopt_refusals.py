@@ -100,7 +100,7 @@ def test_arguments_of_the_command_line() -> None:
     given = {"rope": False, "eps": 1e-5, "mode": "llama", "layers": [1, 2], "model": None}
     assert parse_arguments(words) == given
     for word in ("rope", "=1", "a.b=1"):
-        with pytest.raises(PatchgenError, match=r"is not of the form name=value"):
+        with pytest.raises(PatchgenError, match=r"does not have the form name=value"):
             parse_arguments([word])
     with pytest.raises(PatchgenError, match=r"'rope' is given twice"):
         parse_arguments(["rope=1", "rope=2"])

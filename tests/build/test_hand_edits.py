@@ -54,7 +54,7 @@ def test_edits_that_are_discarded_are_kept_as_a_copy(edited: Workspace) -> None:
 
 def test_a_copy_is_named_where_it_is_printed(edited: Workspace) -> None:
     done = edited.patchgen(str(edited.models / CONFIG), "--discard-edits")
-    assert "kept what was edited by hand: .patchgen_cache/edited/patched_modeling_toy_gpu-" in done.stdout
+    assert "kept a copy of the hand edits: .patchgen_cache/edited/patched_modeling_toy_gpu-" in done.stdout
 
 
 def test_mending_keeps_a_copy_and_says_where(edited: Workspace) -> None:
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_generated_is_not_written_over(gated: Workspace) -> N
     generated(gated).write_text("my_own = 1\n")
     done = gated.patchgen("--all")
     assert done.returncode == 2
-    assert "generating would write over this file, which no generator wrote" in done.stderr
+    assert "generating would overwrite this file, which no generator wrote" in done.stderr
     assert generated(gated).read_text() == "my_own = 1\n"
 
 

@@ -203,7 +203,7 @@ def test_prune_removes_orphans_and_says_so(gated: Workspace) -> None:
     shutil.copy(generated(gated), generated(gated).with_name("old.py"))
     done = gated.patchgen("--check", "--fix")
     assert done.returncode == 1
-    assert "orphan   proj/models/toy/generated/old.py: no config makes it any more\n" in done.stdout
+    assert "orphan   proj/models/toy/generated/old.py: no config makes it now\n" in done.stdout
     done = gated.patchgen("--check", "--fix", "--prune")
     assert (done.returncode, done.stdout) == (
         0,

@@ -108,7 +108,7 @@ def test_where_nothing_is_installed(tmp_path: Path) -> None:
     lines = bare(tmp_path).splitlines()
     told = "missing: pip install 'pytest-patchgen[parity]'  # for checks that run models and kernels"
     assert f"  torch         {told}" in lines
-    assert "  torch  cannot be imported: no model runs here" in lines
+    assert "  torch  cannot be imported, so no model runs here" in lines
     assert "  swiglu_mlp               standard         eager         needs torch" in lines
 
 
@@ -133,7 +133,7 @@ def test_a_torch_that_is_broken(tmp_path: Path, code: str, said: str) -> None:
     assert problem.startswith(said)
     text = bare(tmp_path)
     assert f"problems:\n  {said}\n" in text
-    assert "  torch         installed, of unknown version\n" in text
+    assert "  torch         installed, version unknown\n" in text
 
 
 def test_kernels_of_the_project_that_do_not_register(tmp_path: Path) -> None:

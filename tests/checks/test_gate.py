@@ -112,10 +112,10 @@ def test_files_are_rewritten_and_orphans_removed(gated: Workspace) -> None:
     [
         (["--checks=drfit"], "error: there is no check 'drfit'\n  Did you mean 'drift'?\n"),
         (["--checks=,"], "error: no check is chosen\n  There are: drift, import"),
-        (["--checks=import", "--fix"], "error: --fix goes with the check 'drift', which does that\n"),
-        (["--device=gpu"], "error: there is no device 'gpu' to run models on\n"),
+        (["--checks=import", "--fix"], "error: --fix needs the check 'drift', which does that\n"),
+        (["--device=gpu"], "error: models cannot run on the device 'gpu': there is no such device\n"),
         (["--time-limit=soon"], "error: --time-limit takes a number of seconds, not 'soon'\n"),
-        (["--report=gate.txt"], "error: report file 'gate.txt' ends in none of .json, .md and .html\n"),
+        (["--report=gate.txt"], "error: report file 'gate.txt' must end in .json, .md or .html\n"),
         (["nowhere.py"], "error: there is no config file 'nowhere.py'\n"),
         (["tests"], "error: there is no patch config in tests: its name ends in '_patch_gen_config.py'\n"),
     ],
@@ -166,8 +166,12 @@ def test_check_of_an_installed_package_is_one_of_all(gated: Workspace, pytester:
             "the check 'length' of the entry point 'acme_checks:Missing' cannot be imported",
         ),
         ("length", "acme_gone:LengthCheck", "the check 'length' of the entry point 'acme_gone:LengthCheck' cannot be"),
-        ("longer", "acme_checks:LengthCheck", "the entry point 'acme_checks:LengthCheck' is no check called 'longer'"),
-        ("length", "json:dumps", "the entry point 'json:dumps' is no check called 'length'"),
+        (
+            "longer",
+            "acme_checks:LengthCheck",
+            "the entry point 'acme_checks:LengthCheck' is not a check called 'longer'",
+        ),
+        ("length", "json:dumps", "the entry point 'json:dumps' is not a check called 'length'"),
     ],
 )
 def test_entry_point_that_is_no_check(gated: Workspace, name: str, value: str, message: str) -> None:

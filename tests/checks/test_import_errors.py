@@ -131,7 +131,7 @@ def fail():
             "",
             "imports where the set-up 'acme_setup:stand_in' has run, and not without: ModuleNotFoundError",
         ),
-        ("fail", "Where its set-up is to run first, the set-up 'acme_setup:fail' raises OSError: no such device.", ""),
+        ("fail", "Its set-up should run first, but the set-up 'acme_setup:fail' raises OSError: no such device.", ""),
     ],
 )
 def test_what_does_not_import_by_itself_is_tried_where_the_set_up_has_run(

@@ -145,11 +145,11 @@ def test_broken_config_fails_the_check_by_name(two: Workspace) -> None:
 
 
 USAGE_ERRORS = {
-    "--fix": "--fix goes with --check",
-    "--prune --check": "--prune goes with --check --fix",
+    "--fix": "--fix needs --check",
+    "--prune --check": "--prune needs --check --fix",
     f"--all {MODULE}": "--all and --list take no config",
-    "--check --dry-run": "--check goes with none of --list, --dry-run and --diff",
-    "--all -o out": "--output-dir goes with configs that are named",
+    "--check --dry-run": "--check does not go with --list, --dry-run or --diff",
+    "--all -o out": "--output-dir needs the name of a config",
     "": "name a config, or give --all, --list, --check or --watch",
     "--no-such-flag": "unrecognized arguments: --no-such-flag",
 }

@@ -49,7 +49,7 @@ NO_EFFECT = f"""\
         6 | config.allow("PG202", "it is given another way", "Head.forward")
   Remove it: ruff leaves the import out.
 """
-RULE = "Run 'patchgen rule PG201 PG214' for what is behind the findings.\n"
+RULE = "Run 'patchgen rule PG201 PG214' for an explanation of the findings.\n"
 ALLOWED = "allowed: PG202 'Head.forward' calls 'rotate' and does not pass 'x': it takes (x) (it is given another way)"
 
 
@@ -217,7 +217,7 @@ def test_check_tells_that_upstream_moved_under_a_patch_before_it_mends(gated: Wo
 
 
 def test_config_that_does_not_generate_is_skipped(broken: Workspace) -> None:
-    reason = "there is nothing to look at: the drift check says why"
+    reason = "there is nothing to check; the drift check says why"
     code, (bad, good) = contracts(broken)
     assert code == 2
     assert bad == {"status": "skipped", "reason": reason, "errors": [], "warnings": [], "notes": []}

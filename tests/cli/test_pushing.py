@@ -145,7 +145,7 @@ def test_service_that_refuses_changes_no_verdict(
     done = checked_in.patchgen("gate", CHECKS, f"--push={service.url}", PATCHGEN_TOKEN="t")
     assert done.returncode == 0
     assert done.stdout.endswith("1 config, 3 checks: 3 ok.\n")
-    assert f"warning: results are not, or not all, handed to {service.url}: {message}" in done.stderr
+    assert f"warning: some or all results were not sent to {service.url}: {message}" in done.stderr
     assert "Traceback" not in done.stderr
 
 

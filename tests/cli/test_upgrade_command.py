@@ -115,9 +115,9 @@ def test_configs_can_be_named(upgraded: Upgraded, capsys: pytest.CaptureFixture[
     [
         ([], "one of the arguments --to --wheel --source is required"),
         (["--to", "2.0", "--source", "next"], "not allowed with argument"),
-        (["--to", "2.0", "--no-gate"], "--no-gate goes with --apply"),
-        (["--to", "2.0", "--allow-dirty"], "--allow-dirty goes with --apply"),
-        (["--to", "2.0", "--write-conflicts"], "--write-conflicts goes with --apply"),
+        (["--to", "2.0", "--no-gate"], "--no-gate needs --apply"),
+        (["--to", "2.0", "--allow-dirty"], "--allow-dirty needs --apply"),
+        (["--to", "2.0", "--write-conflicts"], "--write-conflicts needs --apply"),
         (["--to", "latest", "--offline"], "--offline cannot tell the latest release"),
     ],
 )

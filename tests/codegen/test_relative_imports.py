@@ -62,7 +62,7 @@ def test_import_of_a_module_that_both_have_is_an_error(work: Workspace, code: st
     assert work.errors() == (
         f"toy/toy_gpu_patch_gen_config.py:{place}: relative import 'from ..plan import made' names 'proj.models.plan' "
         "from the config and 'proj.models.toy.plan' from the generated module\n"
-        "  There are both: write the one that is meant as an absolute import."
+        "  Both exist: write the one that you mean as an absolute import."
     )
 
 

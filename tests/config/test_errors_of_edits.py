@@ -33,12 +33,12 @@ TABLE = {
     "there several times": (
         f"{AT}'x = ...')\ndef f(x): \n    ...",
         "@3 method_edit Layer.forward: 'x = ...' is there 3 times, in upstream's lines 24, 33 and 38\n"
-        "  It has to be there once: write what stands before or after it too, or pass count=3.",
+        "  It must be there once: add what stands before or after it, or pass count=3.",
     ),
     "there less often": (
         f"{AT}'residual = x', count=2)\ndef f(x): \n    ...",
         "@3 method_edit Layer.forward: 'residual = x' is there once, in upstream's line 23\n"
-        "  It has to be there 2 times: write what stands before or after it too, or pass count=1.",
+        "  It must be there 2 times: add what stands before or after it, or pass count=1.",
     ),
     "an expression where a statement is wanted": (
         f"{AT}'self.norm(...)')\ndef f(x): \n    ...",
@@ -117,7 +117,7 @@ TABLE = {
     "nothing there": (
         f"{EDIT})\ndef f(x):\n    '''Only said.'''",
         "@4 method_edit Layer.forward: 'f' has no code\n"
-        "  Write what is to be there, with '...' for what is upstream's.",
+        "  Write the code that should be there, with '...' for upstream's.",
     ),
     "not finished": (
         "config.edit_method('Layer.forward')",
@@ -141,7 +141,8 @@ TABLE = {
     ),
     "what others need is taken out": (
         "config.delete_code('Layer.forward', 'residual = x')",
-        "@3 PG204 method_edit Layer.forward: edits take away what binds 'residual', which line 48 of toy.py still "
+        "@3 PG204 method_edit Layer.forward: edits remove the code that binds 'residual', which line 48 of toy.py "
+        "still "
         "uses\n       46 |         )\n       47 |\n  >    48 |         x = residual + x\n"
         "       49 |         if mask is None:\n"
         "  Bind it in an edit, or edit what uses it.",
@@ -177,7 +178,7 @@ TABLE = {
     ),
     "parameter that is there": (
         "config.add_parameter('Layer.forward', 'mask=None')",
-        "@3 parameter_addition Layer.forward: it has a parameter 'mask' already",
+        "@3 parameter_addition Layer.forward: it already has a parameter 'mask'",
     ),
     "parameter beside none": (
         "config.add_parameter('Layer.forward', 'y=None', after='masks')",

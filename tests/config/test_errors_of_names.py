@@ -79,8 +79,7 @@ TABLE = {
     ),
     "helper after a method": (
         '@config.add_helper_after("Norm.forward")\ndef f(x): ...',
-        "@3 add_helper_after: 'Norm.forward' names a method\n"
-        "  Write 'Norm': what is added follows classes and functions.",
+        "@3 add_helper_after: 'Norm.forward' names a method\n  Write 'Norm': additions follow classes and functions.",
     ),
     "block after an unknown name": (
         'config.add_block_after("Nrom", "x = 1")',
@@ -197,7 +196,7 @@ TABLE = {
     "method where upstream has a class attribute": (
         '@config.override_method("Output.loss")\ndef loss(self): ...',
         "@3 'Output.loss' is a class attribute in upstream's line 29, not a method\n"
-        "  Replace the class, or pass add=True if a method of that name is meant to hide it.",
+        "  Replace the class, or pass add=True if a method of that name should hide it.",
     ),
     "__init__ without the original": (
         '@config.modify_init("Norm")\ndef f(self, size):\n    self.size = size',

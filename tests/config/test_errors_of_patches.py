@@ -41,7 +41,7 @@ TABLE = {
     "method slip": (
         '@config.override_method("Norm.foward")\ndef f(self): ...',
         "@3 upstream class 'Norm' has no method 'foward'\n"
-        "  Did you mean 'forward'? To add 'foward' all the same, pass add=True.",
+        "  Did you mean 'forward'? To add 'foward' anyway, pass add=True.",
     ),
     "setter of a property that has none": (
         '@config.override_method("Norm.width.setter")\ndef f(self, value): ...',

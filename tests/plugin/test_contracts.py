@@ -85,7 +85,7 @@ def test_finding_fails_the_item_with_both_places_and_what_to_do(
             "config *  drift  import  contract",
             f"{NAME}  ok     ok      failed",
             "1 config, 4 checks: 3 ok, 1 failed.",
-            "Run 'patchgen rule PG202' for what is behind the findings.",
+            "Run 'patchgen rule PG202' for an explanation of the findings.",
             f"FAILED {CONTRACT} - PG202 'Head.forward' *",
         ]
     )
@@ -102,7 +102,7 @@ def test_warnings_are_shown_and_leave_the_item_green(
     result.assert_outcomes(passed=4)
     assert result.ret == pytest.ExitCode.OK
     said = shown(result, "patchgen")
-    assert "\n1 config, 4 checks: 4 ok.\nRun 'patchgen rule PG214' for what is behind the findings.\n" in said
+    assert "\n1 config, 4 checks: 4 ok.\nRun 'patchgen rule PG214' for an explanation of the findings.\n" in said
     assert plain(WARNING) in said
     result.stdout.fnmatch_lines([f"{NAME}  ok     ok      ok, 1 warning"])
     quiet = run(pytester, gated, "--patchgen", "-q", "-n", workers)
@@ -116,7 +116,7 @@ def test_failure_shows_the_warnings_beside_the_errors(gated: Workspace, pytester
     said = shown(result, "FAILURES")
     assert f":8: error: {SAID}" in said
     assert WARNING.splitlines()[0] in said
-    result.stdout.fnmatch_lines(["Run 'patchgen rule PG202 PG214' for what is behind the findings."])
+    result.stdout.fnmatch_lines(["Run 'patchgen rule PG202 PG214' for an explanation of the findings."])
 
 
 def test_allowances_are_told_in_a_verbose_run(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -206,7 +206,7 @@ def test_config_that_does_not_generate_is_skipped_where_its_drift_is_checked(
     gated.config("config.exclude_from_output('Nrom')\n")
     result = run(pytester, gated, DRIFT, CONTRACT, "-rs", "-n", workers)
     result.assert_outcomes(failed=1, skipped=1)
-    result.stdout.fnmatch_lines([f"SKIPPED * {CONFIG}:1: there is nothing to look at: the drift check says why"])
+    result.stdout.fnmatch_lines([f"SKIPPED * {CONFIG}:1: there is nothing to check; the drift check says why"])
     result = run(pytester, gated, CONTRACT, "-n", workers)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(

@@ -76,8 +76,8 @@ def test_config_that_does_not_load_is_one_failing_item(gated: Workspace, pyteste
             f"{CONFIG}:5: error: exclude_from_output: upstream defines no 'Nrom'",
             "  Did you mean 'Norm'?",
             "1 config, 4 checks: 1 ok, 2 skipped, 1 error.",
-            f"SKIPPED * {CONFIG}:1: there is nothing to import: the drift check says why",
-            f"SKIPPED * {CONFIG}:1: there is nothing to look at: the drift check says why",
+            f"SKIPPED * {CONFIG}:1: there is nothing to import; the drift check says why",
+            f"SKIPPED * {CONFIG}:1: there is nothing to check; the drift check says why",
         ]
     )
     assert not any("--patchgen-fix" in line for line in section(result))
@@ -217,7 +217,7 @@ def test_name_of_upstreams_all_that_is_not_exported(gated: Workspace, pytester: 
     result = run(pytester, gated, IMPORT)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [f"{CONFIG}:4: error: upstream's __all__ has 'Head', that of patched_modeling_toy_gpu.py has not"]
+        [f"{CONFIG}:4: error: upstream's __all__ has 'Head', but patched_modeling_toy_gpu.py's does not"]
     )
 
 
@@ -363,8 +363,8 @@ def test_orphans_are_listed_and_removed(gated: Workspace, pytester: pytest.Pytes
     result.stdout.fnmatch_lines(
         [
             "*_ pyproject::orphans _*",
-            "orphan: proj/models/toy/generated/patched_modeling_old.diff: no config makes it any more",
-            "orphan: proj/models/toy/generated/patched_modeling_old.py: no config makes it any more",
+            "orphan: proj/models/toy/generated/patched_modeling_old.diff: no config makes it now",
+            "orphan: proj/models/toy/generated/patched_modeling_old.py: no config makes it now",
             "Run 'pytest --patchgen-prune' to remove orphans.",
         ]
     )

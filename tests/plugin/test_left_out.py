@@ -52,7 +52,7 @@ def test_files_of_configs_that_a_hook_names_are_no_orphans(special: Workspace, p
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"), [("['none.py']", "names 'none.py', which is no file"), ("'proj'", "returned 'proj', *")]
+    ("returned", "said"), [("['none.py']", "names 'none.py', which is not a file"), ("'proj'", "returned 'proj', *")]
 )
 def test_hook_that_names_no_files_is_an_error(
     gated: Workspace, pytester: pytest.Pytester, returned: str, said: str
@@ -93,7 +93,7 @@ def test_pruning_without_looking_for_orphans_says_so(gated: Workspace, pytester:
     result.stdout.fnmatch_lines(["No orphans were looked for: *"])
     result = run(pytester, gated, "--patchgen-prune", "--patchgen-checks=import")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: patchgen: --patchgen-prune goes with the check 'drift', *"])
+    result.stderr.fnmatch_lines(["ERROR: patchgen: --patchgen-prune needs the check 'drift', *"])
 
 
 def test_paths_in_addopts_do_not_narrow_the_gate(gated: Workspace, pytester: pytest.Pytester) -> None:

@@ -37,7 +37,7 @@ def test_workers_check_no_more_than_a_serial_run(gated: Workspace, pytester: pyt
 def test_fixing_takes_the_check_that_does_it(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen-fix", "--patchgen-checks=import")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: patchgen: --patchgen-fix goes with the check 'drift', *"])
+    result.stderr.fnmatch_lines(["ERROR: patchgen: --patchgen-fix needs the check 'drift', *"])
 
 
 def test_import_is_of_the_file_when_nothing_will_be_written(gated: Workspace, pytester: pytest.Pytester) -> None:

@@ -234,7 +234,10 @@ def test_a_device_that_nothing_runs_on_need_not_be_there(models: Workspace, pyte
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--patchgen-device=cdua", "there is no device 'cdua' to run models on\n  Did you mean 'cuda'?"),
+        (
+            "--patchgen-device=cdua",
+            "models cannot run on the device 'cdua': there is no such device\n  Did you mean 'cuda'?",
+        ),
         ("--patchgen-device=", "there is no device '' to run models on\n  There are: auto, cpu, cuda."),
         ("--patchgen-time-limit=soon", "--patchgen-time-limit takes a number of seconds, not 'soon'"),
         ("--patchgen-time-limit=0", "--patchgen-time-limit takes a number of seconds, not '0'"),
@@ -285,7 +288,7 @@ CANNOT = "which the process that runs models cannot find"
         ("found", "which is no sequence of builders"),
         (
             "'acme.toys:build'",
-            "pytest_patchgen_toy_batches returned 'acme.toys:build', which is no sequence of builders",
+            "pytest_patchgen_toy_batches returned 'acme.toys:build', which is not a sequence of builders",
         ),
     ],
 )

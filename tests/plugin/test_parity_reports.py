@@ -169,7 +169,7 @@ def test_findings_are_told_once_for_all_implementations(runs: Runs) -> None:
     place = runs.place("slots", "config.tolerate")
     unknown = f"{place}: warning: PG300 tolerate: there is no implementation 'liger_kernels' here"
     assert [said.count(line) for line in (idle, unknown)] == [1, 1]
-    assert "Run 'patchgen rule PG300' for what is behind the findings." in said
+    assert "Run 'patchgen rule PG300' for an explanation of the findings." in said
 
     assert "slots_patch_gen_config.py::parity[liger_kernel]" not in runs.second
     said = section(runs.second, "patchgen")

@@ -123,7 +123,7 @@ def test_report_as_a_page(red: Workspace, pytester: pytest.Pytester) -> None:
 def test_report_of_another_ending_is_refused_before_anything_runs(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen-report=report.txt")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' ends in none of .json, .md and .html"
+    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' must end in .json, .md or .html"
 
 
 def test_listing_items_writes_no_report(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -236,7 +236,7 @@ def test_github_gets_commands_at_the_beginning_of_a_line(
         expected += [
             f"{TOY_ERROR}edited by hand: Norm.forward changed",
             "::error file=pyproject.toml,title=patchgen drift%3A pyproject.toml::"
-            f"orphan: {ORPHAN}: no config makes it any more",
+            f"orphan: {ORPHAN}: no config makes it now",
         ]
     assert sorted(found) == sorted(expected)
     assert summary.read_text().startswith("# Before\n### patchgen: red\n")

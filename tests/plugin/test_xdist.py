@@ -70,7 +70,7 @@ def test_collect_only_lists_what_a_serial_run_lists(gated: Workspace, pytester: 
 
 def test_nothing_selected_is_no_green_run(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen", "-n", "2", "-k", "nothing")
-    result.stdout.fnmatch_lines(["No check of a patch config was chosen."])
+    result.stdout.fnmatch_lines(["No check of a patch config was selected."])
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 

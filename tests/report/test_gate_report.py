@@ -204,15 +204,15 @@ def test_json_report_reads_back(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("{", "not a report of 'pytest --patchgen-report'"),
-        ("[]", "not a report of 'pytest --patchgen-report'"),
-        ("{}", "not a report of 'pytest --patchgen-report'"),
-        ("3", "not a report of 'pytest --patchgen-report'"),
-        ('{"schema": 1, "exit_code": 0, "configs": []}', "not a report of 'pytest --patchgen-report'"),
+        ("{", "not a report that 'pytest --patchgen-report' wrote"),
+        ("[]", "not a report that 'pytest --patchgen-report' wrote"),
+        ("{}", "not a report that 'pytest --patchgen-report' wrote"),
+        ("3", "not a report that 'pytest --patchgen-report' wrote"),
+        ('{"schema": 1, "exit_code": 0, "configs": []}', "not a report that 'pytest --patchgen-report' wrote"),
         ('{"schema": 1, "results": [null], "not_run": [], "not_collected": []}', "not a report of"),
         ('{"schema": 1, "results": [{"files": []}], "not_run": [], "not_collected": []}', "not a report of"),
         ('{"schema": 2}', "a report of schema 2, not 1"),
-        ("\xff", "not a report of 'pytest --patchgen-report'"),
+        ("\xff", "not a report that 'pytest --patchgen-report' wrote"),
     ],
 )
 def test_file_that_is_no_report_is_one_error(
@@ -234,7 +234,7 @@ def test_report_with_a_status_of_another_version_is_one_error(
     path = tmp_path / "report.json"
     path.write_text(gate_json(GateReport((record(),)), tmp_path).replace('"clean"', '"postponed"'))
     assert main(["report", str(path)]) == 2
-    assert "not a report of 'pytest --patchgen-report'" in capsys.readouterr().err
+    assert "not a report that 'pytest --patchgen-report' wrote" in capsys.readouterr().err
 
 
 def test_report_command_merges_prints_and_writes(
@@ -256,7 +256,7 @@ def test_report_command_merges_prints_and_writes(
         "config1.py",
     ]
     assert main(["report", *paths, "-o", "all.txt"]) == 2
-    assert "ends in none of .json, .md and .html" in capsys.readouterr().err
+    assert "must end in .json, .md or .html" in capsys.readouterr().err
 
 
 # --- merging ---------------------------------------------------------------------------------------

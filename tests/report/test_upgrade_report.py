@@ -198,8 +198,8 @@ def test_next_steps_say_what_to_run_delete_change_and_merge() -> None:
     assert steps.startswith("Run 'patchgen upgrade --to 5.23.0 --apply': it carries over 1 replacement, ")
     titles = [line for line in steps.splitlines() if line.endswith(":")]
     assert titles == [
-        "Delete these patches, upstream does the same now:",
-        "Change these patches, they do not fit any more:",
+        "Delete these patches: upstream does the same now:",
+        "Change these patches: they no longer fit:",
         "Merge these by hand (--apply --write-conflicts marks the places):",
     ]
     parts = dict(zip(titles, re.split("|".join(map(re.escape, titles)), steps)[1:]))

@@ -214,7 +214,7 @@ def test_a_generated_file_that_is_edited_is_made_again(gated: Workspace, start: 
     said = watch.update()
     assert "edited by hand" in said
     assert "return y" in said
-    assert f"         It is generated: edit proj/models/{CONFIG}.\n" in said
+    assert f"         This file is generated: edit proj/models/{CONFIG}.\n" in said
     assert path.read_text() == before
     path.unlink()
     assert "missing" in watch.update()
@@ -234,7 +234,7 @@ def test_errors_are_shown_until_they_are_gone(gated: Workspace, start: Start) ->
     assert "Nothing" not in said
     assert said.splitlines()[-1].startswith("1 config: 1 fixed.")
     gated.config(TRIPLED)
-    assert f"fixed    {LABEL}  config changed: Norm.forward changed  its errors are gone\n" in watch.update()
+    assert f"fixed    {LABEL}  config changed: Norm.forward changed  its errors are fixed\n" in watch.update()
     assert "return x * 3" in generated(gated).read_text()
 
 
@@ -243,7 +243,7 @@ def test_what_a_config_lacks_may_come_later(gated: Workspace, start: Start) -> N
     watch = start(gated)
     assert "error    " in watch.started
     gated.write("proj/models/toy/helpers.py", "FACTOR = 1\n")
-    assert "its errors are gone" in watch.update()
+    assert "its errors are fixed" in watch.update()
 
 
 def test_a_config_that_reads_other_files_is_made_again_for_any_source(gated: Workspace, start: Start) -> None:
@@ -268,7 +268,7 @@ def test_configs_come_and_go(gated: Workspace, start: Start) -> None:
     path.unlink()
     said = watch.update()
     assert "gone     proj.models.other.other_gpu_patch_gen_config\n" in said
-    assert "orphan   proj/models/other/generated/other.py: no config makes it any more\n" in said
+    assert "orphan   proj/models/other/generated/other.py: no config makes it now\n" in said
     assert (gated.models / "other/generated/other.py").is_file()
     gated.config(PATCH, HEIR, preamble("heir.py"))
     assert "orphan   " not in watch.update()  # it is told once
@@ -379,7 +379,7 @@ def test_without_watchfiles_the_extra_is_named(gated: Workspace) -> None:
 def test_what_makes_no_sense_beside_it_is_refused(gated: Workspace, option: str) -> None:
     done = gated.patchgen("--watch", *option.split())
     assert done.returncode == 2
-    assert "goes with" in (done.stdout if option == "--json" else done.stderr)
+    assert "does not go with" in (done.stdout if option == "--json" else done.stderr)
 
 
 def test_a_project_without_configs_is_an_error(work: Workspace) -> None:

@@ -60,7 +60,7 @@ def create_new(
     Args:
         project: gets the folder, below its search root.
         model_type: as ``config.json`` has it, such as ``granite``.
-        force: write over files that are there.
+        force: overwrite existing files.
         generate: write the generated module and its diff as well.
 
     Raises:

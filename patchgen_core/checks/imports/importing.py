@@ -68,11 +68,11 @@ class Importer:
                 report = self._import(self._set_up_worker, replace(request, setups=self.setups))
             except PatchgenError as error:
                 report = replace(
-                    report, setup_failure=f"Where its set-up is to run first, {error.problems[0].message}."
+                    report, setup_failure=f"Its set-up should run first, but {error.problems[0].message}."
                 )
             if not report.error and not report.died:
                 names = " and ".join(map(repr, self.setups))
-                notes = (f"imports where the set-up {names} has run, and not without: {alone}",)
+                notes = (f"imports only after the set-up {names} has run; without it: {alone}",)
         if self._lacks_optional(report):
             return make_result(skipped=f"optional package '{report.lacks}' is not installed")
         return make_result(_problems(artifact, text, report), notes=notes)
@@ -88,7 +88,7 @@ class Importer:
         except WorkerDied as error:
             return ImportReport(died=error.how, output=error.output)
         except OSError as error:
-            raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
+            raise PatchgenError(f"no process for the import can be started: {error.strerror}") from None
         finally:
             if not CAN_FORK:
                 worker.close()
@@ -143,7 +143,7 @@ def _problems(artifact: Artifact, text: str, report: ImportReport) -> Iterator[P
         if has_listing(plan.index):
             for entry in _expected(plan):
                 if entry not in exported and entry not in absent:
-                    yield Problem(f"upstream's __all__ has '{entry}', that of {name} has not", location)
+                    yield Problem(f"upstream's __all__ has '{entry}', but {name}'s does not", location)
 
 
 def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Problem:
@@ -162,7 +162,7 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     return Problem(f"{where} does not import: {report.error}", location, hint, line_excerpt)
 
 
-_DRIFTED = "The file has drifted: mend that first."
+_DRIFTED = "The file has drifted: fix that first."
 
 
 class ImportCheck(Check):
@@ -178,7 +178,7 @@ class ImportCheck(Check):
         artifact = result.outcome.artifact
         is_fixed = self.session.is_fixed(result)
         if artifact is None or (not is_fixed and not artifact.path.exists()):
-            return self.nothing_made(result, "there is nothing to import: the drift check says why")
+            return self.nothing_made(result, "there is nothing to import; the drift check says why")
         project = self.session.project(result.outcome.path)
         importer = self.session.resource(
             project, Importer, lambda: Importer(project, setups=self.session.settings.setups)

@@ -91,7 +91,7 @@ def _standing(states: Sequence[RankState]) -> Iterator[str]:
             yield f"rank {state.rank} has done its part"
             continue
         if not state.frames:
-            yield f"rank {state.rank} does not say where it stands"
+            yield f"rank {state.rank} does not report where it is"
             continue
         collective, frame = find_collective(state.frames), find_own_frame(state.frames) or state.frames[0]
         doing = f"is in {collective}" if collective else "stands"

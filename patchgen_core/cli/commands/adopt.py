@@ -37,9 +37,13 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--from", dest="patcher", default="", metavar="PATCHER", help=_FROM)
     add("--kwargs", nargs="+", default=[], metavar="NAME=VALUE", help="arguments for the patcher, such as rope=false")
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
-    add("--inline", action="store_true", help="copy the functions of the patcher's modules, so that these can go")
+    add(
+        "--inline",
+        action="store_true",
+        help="copy the functions of the patcher's modules, so that you can delete the modules",
+    )
     add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
-    add("--force", action="store_true", help="write over a config that is there")
+    add("--force", action="store_true", help="overwrite an existing config")
     add_fork_options(parser)
     add_printing(parser, "print the result as JSON")
     return parser
@@ -84,7 +88,7 @@ def _check_usage(options: argparse.Namespace) -> None:
         options.usage_error("name a model, or a forked file with --fork")
     for name in ("of", "release", "to", "offline"):
         if getattr(options, name):
-            options.usage_error(f"--{name} goes with --fork")
+            options.usage_error(f"--{name} needs --fork")
 
 
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
     for entry in entries:
         name, equals, text = entry.partition("=")
         if not equals or not name.isidentifier():
-            raise PatchgenError(f"--kwargs: '{entry}' is not of the form name=value")
+            raise PatchgenError(f"--kwargs: '{entry}' does not have the form name=value")
         if name in arguments:
             raise PatchgenError(f"--kwargs: '{name}' is given twice")
         arguments[name] = _value(text)
@@ -121,7 +125,7 @@ def print_adopted(console: Console, result: AdoptResult, generate: str) -> None:
     count = len(result.changes)
     text = Text(f"{count} patch{'es' * (count != 1)} of {result.patcher}", "yellow" if result.findings else "green")
     if result.findings:
-        text.append(f"; {len(result.findings)} of its changes {'are' if len(result.findings) > 1 else 'is'} not there")
+        text.append(f"; {len(result.findings)} of its changes {'are' if len(result.findings) > 1 else 'is'} missing")
     text.append(".")
     text.append(f"\nRun '{generate}' to generate it.", "cyan")
     console.print(text, soft_wrap=True)

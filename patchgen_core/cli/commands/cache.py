@@ -20,7 +20,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         description="Tell of the results that checks keep for the next run, and of the releases of upstream that "
         "'patchgen upgrade' and 'patchgen matrix' keep, or remove both. Nothing but time is lost.",
     )
-    parser.add_argument("action", choices=["info", "clear"], help="tell where they are and how many, or remove them")
+    parser.add_argument("action", choices=["info", "clear"], help="show where they are and how many, or remove them")
     add_printing(parser, "print as JSON")
     return parser
 

@@ -25,9 +25,9 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add_rules(parser)
     parser.add_argument("--fix", action="store_true", help="rewrite what drifted")
     parser.add_argument("--prune", action="store_true", help="with --fix: remove generated files that no config makes")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 where there are findings, too")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 in spite of findings")
     parser.add_argument("--statistics", action="store_true", help="count the findings, by rule")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the results as a page, one file, as well")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write the results as an HTML page")
     add_no_cache(parser)
     parser.add_argument("-v", "--verbose", action="store_true", help="name every config, and how it was loaded")
     add_formats(parser)
@@ -41,5 +41,5 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
     read_rules(options)
     if options.statistics and options.output_format in ("github", "sarif"):
-        raise PatchgenError(f"--statistics has no place in the format {options.output_format}: use text or json")
+        raise PatchgenError(f"the format {options.output_format} has no statistics: use text or json")
     return check_projects(options, project)

@@ -13,7 +13,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Print the script by which a shell completes subcommands, flags, configs, rules and checks.\n\n"
+        description="Print a script with which a shell completes subcommands, flags, configs, rules and checks.\n\n"
         '  bash  eval "$(patchgen completion bash)"      in ~/.bashrc\n'
         '  zsh   eval "$(patchgen completion zsh)"       in ~/.zshrc, after compinit\n'
         "  fish  patchgen completion fish | source       in ~/.config/fish/config.fish",

@@ -13,8 +13,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Tell what can run on this machine: packages, devices, kernels, Triton's interpreter and its "
-        "adapters, the project around the working directory; and what is missing for each.",
+        description="List what can run on this machine: packages, devices, kernels, Triton's interpreter and its "
+        "adapters, the project around the working directory; and what each one lacks.",
     )
     add_printing(parser, "print as JSON")
     return parser

@@ -13,7 +13,7 @@ from patchgen_core.project.project import Project
 def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(
-        prog=prog, description="Generate modeling files. When one of them fails nothing is written.", epilog=EXIT_CODES
+        prog=prog, description="Generate modeling files. If one of them fails, nothing is written.", epilog=EXIT_CODES
     )
     add_paths(parser)
     add_config_name(parser)

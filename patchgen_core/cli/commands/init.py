@@ -19,10 +19,10 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Set a repository up for patch configs: its table [tool.patchgen], and where it uses them, the "
-        "exceptions of ruff for configs, a hook of pre-commit and a workflow that runs the gate. What its files have "
-        "stays as it is.",
-        epilog="Exit codes: 0 everything is there now, 1 something is left to be written by hand, 2 it cannot be told "
-        "where configs lie, or a file is broken.",
+        "exceptions of ruff for configs, a hook of pre-commit and a workflow that runs the gate. It leaves what its "
+        "files already have.",
+        epilog="Exit codes: 0 everything is there now, 1 something is left for you to write, 2 the folder of "
+        "the configs is unknown, or a file is broken.",
     )
     add = parser.add_argument
     add("--search-root", type=Path, metavar="DIR", help="folder below which the configs lie, or will")
@@ -36,7 +36,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         "--parts",
         default="",
         metavar="PARTS",
-        help=f"what to add, whatever the repository uses, separated by commas: {', '.join(PARTS)}",
+        help=f"parts to add, whatever the repository uses, separated by commas: {', '.join(PARTS)}",
     )
     add("--dry-run", action="store_true", help="show what would be written, and write nothing")
     add_printing(parser, "print the result as JSON")
@@ -46,7 +46,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     if project is not None:
-        raise PatchgenError("this command has a project of its own, which no [tool.patchgen] table changes")
+        raise PatchgenError("this command has a project of its own, which a [tool.patchgen] table does not change")
     parts = [part.strip() for part in options.parts.split(",") if part.strip()]
     result = make_parts(Path.cwd(), options.search_root, options.package_prefix, parts)
     if not options.dry_run:

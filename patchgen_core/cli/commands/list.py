@@ -11,7 +11,7 @@ from patchgen_core.project.project import Project
 def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(prog=prog, description="List the project's configs.")
-    parser.add_argument("-v", "--verbose", action="store_true", help="name their files as well")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also name their files")
     add_printing(parser, "print them as JSON")
     return parser
 

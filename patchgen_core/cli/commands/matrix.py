@@ -42,7 +42,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     give("--source", action="append", default=[], type=Path, metavar="DIR", help="a release as a folder of sources")
     give("--package", default="transformers", metavar="NAME", help="distribution (default: transformers)")
     give("--offline", action="store_true", help="use what is installed, in the cache, or given here")
-    give("--no-bisect", action="store_true", help="look at no releases between those of the matrix")
+    give("--no-bisect", action="store_true", help="do not try releases between those of the matrix")
     add("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
     add("--markdown", type=Path, metavar="FILE", help="write the matrix as Markdown")
     add("-v", "--verbose", action="store_true", help="show the patches of each config, and what upstream changed")
@@ -85,7 +85,7 @@ def _requested_releases(options: argparse.Namespace, selection: PackageConfigs, 
         elif not sources:
             words.append(LATEST)
     if not words and not sources:
-        raise PatchgenError("no release is at hand", hint="Name some with --versions, --wheel or --source.")
+        raise PatchgenError("no release is available", hint="Name some with --versions, --wheel or --source.")
     return WantedReleases(tuple(words), tuple(options.wheel), tuple(options.source))
 
 

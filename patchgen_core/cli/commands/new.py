@@ -34,7 +34,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model_type", help="model type of transformers, such as granite")
     add("--dry-run", action="store_true", help="show what would be written, and write nothing")
-    add("--force", action="store_true", help="write over files that are there")
+    add("--force", action="store_true", help="overwrite existing files")
     add("--no-generate", action="store_true", help="write the config and what goes beside it alone")
     add_printing(parser, "print the result as JSON")
     return parser

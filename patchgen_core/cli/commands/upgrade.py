@@ -31,8 +31,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         prog=prog,
         allow_abbrev=False,
         usage=f"{prog} [path ...] (--to VERSION | --wheel FILE | --source DIR) [options]",
-        description="Tell what another release of transformers does to every patch, and carry over the replacements "
-        "that can be. Its sources are read; nothing of it is installed or imported.",
+        description="Say what another release of transformers does to every patch, and carry over the replacements "
+        "that it can. It reads the release's sources, and installs and imports nothing of it.",
         epilog="Exit codes: 0 nothing must change, 1 something must, or the gate is red after --apply, "
         "2 usage or configuration error.",
     )
@@ -43,7 +43,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
     add("--markdown", type=Path, metavar="FILE", help="write the report as Markdown, fit for a pull request")
     parser.set_defaults(prog=prog, usage_error=parser.error)
-    add("-v", "--verbose", action="store_true", help="show diffs whole, those of merges, and what is safe")
+    add("-v", "--verbose", action="store_true", help="show whole diffs, those of merges, and what is safe")
     add_printing(parser, "print the report as JSON")
     return parser
 
@@ -63,8 +63,8 @@ def _add_releases(parser: argparse.ArgumentParser) -> None:
 def _add_applying(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("writing")
     add = group.add_argument
-    add("--apply", action="store_true", help="write what merges cleanly, generate anew, and run the gate")
-    add("--allow-dirty", action="store_true", help="with --apply: even where git has uncommitted changes")
+    add("--apply", action="store_true", help="write what merges cleanly, regenerate, and run the gate")
+    add("--allow-dirty", action="store_true", help="with --apply: even if git has uncommitted changes")
     add("--write-conflicts", action="store_true", help="with --apply: write conflicts too, with markers")
     add("--no-gate", action="store_true", help="with --apply: do not run the gate")
 
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 def _check_usage(options: argparse.Namespace) -> None:
     for name in ("allow_dirty", "write_conflicts", "no_gate"):
         if getattr(options, name) and not options.apply:
-            options.usage_error(f"--{name.replace('_', '-')} goes with --apply")
+            options.usage_error(f"--{name.replace('_', '-')} needs --apply")
     if options.offline and options.to == "latest":
         options.usage_error("--offline cannot tell the latest release: name a version, or give --wheel or --source")
 

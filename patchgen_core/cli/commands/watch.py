@@ -12,7 +12,7 @@ from patchgen_core.project.project import Project
 def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(
-        prog=prog, description="Check all, rewrite what drifted, and do so again on every save until Ctrl-C."
+        prog=prog, description="Check everything and rewrite what drifted, now and on every save, until Ctrl-C."
     )
     add_paths(parser)
     add_config_name(parser)

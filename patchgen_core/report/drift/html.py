@@ -22,6 +22,6 @@ def write_drift(report: DriftReport, contracts: Sequence[CheckResult], path: Pat
 def _orphans(report: DriftReport) -> list[CheckResult]:
     if not (report.orphans or report.removed):
         return []
-    causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it any more") for path in report.orphans)
+    causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it now") for path in report.orphans)
     removed = tuple(map(str, report.removed))
     return [CheckResult("orphans", "", 0, "orphans", "failed" if causes else "fixed", causes, removed=removed)]

@@ -33,7 +33,7 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
 def print_orphans(console: Console, paths: Iterable[Path]) -> None:
     """Print generated files that no config makes, a line each."""
     for path in paths:
-        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
+        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it now")
         console.print(line, soft_wrap=True)
 
 
@@ -62,5 +62,5 @@ def contract_summary(results: Sequence[CheckResult], others: Mapping[str, int]) 
     text = Text(f"contracts: {', '.join(parts) or 'kept'}.", style)
     codes = GateReport(tuple(results)).codes
     if codes:
-        text.append(f"\nRun 'patchgen rule {' '.join(codes)}' for what is behind the findings.", "cyan")
+        text.append(f"\nRun 'patchgen rule {' '.join(codes)}' for an explanation of the findings.", "cyan")
     return text

@@ -46,7 +46,7 @@ def print_details(
         console.print(Text(f"         imported for real: {result.loading_reason}", "dim"), soft_wrap=True)
     for cause in result.causes:
         if cause.upstream_diff:
-            console.print(Text("         upstream's own change of what is patched here:", "yellow"), soft_wrap=True)
+            console.print(Text("         upstream's own change in the patched code:", "yellow"), soft_wrap=True)
             print_diff(console, cause.upstream_diff, is_folded)
     for file in result.files:
         if result.status == "fixed":
@@ -56,7 +56,7 @@ def print_details(
         elif file.path.endswith(".py") or len(result.files) == 1:
             print_diff(console, file.telling, is_folded)
     for path in result.copies:
-        console.print(Text(f"         kept what was edited by hand: {display_path(path)}"), soft_wrap=True)
+        console.print(Text(f"         kept a copy of the hand edits: {display_path(path)}"), soft_wrap=True)
 
 
 def _print_errors(console: Console, result: CheckResult, is_whole: bool) -> None:

@@ -50,7 +50,7 @@ def check_report_name(path: Path) -> None:
     """Raise a PatchgenError for a report file whose name ends as that of no format."""
     if path.suffix not in FORMATS:
         *others, last = FORMATS
-        raise PatchgenError(f"report file '{display_path(path)}' ends in none of {', '.join(others)} and {last}")
+        raise PatchgenError(f"report file '{display_path(path)}' must end in {', '.join(others)} or {last}")
 
 
 def write_report(report: GateReport, path: Path, root: Path) -> None:

@@ -172,7 +172,7 @@ def _result(result: CheckResult, name: str) -> Markup:
         problems_view(result.errors),
         problems_view(result.warnings, "warning"),
         bullet_list([f"rewrote {display_path(path)}" for path in result.written]),
-        bullet_list([f"kept what was edited by hand: {display_path(path)}" for path in result.copies]),
+        bullet_list([f"kept a copy of the hand edits: {display_path(path)}" for path in result.copies]),
         bullet_list([f"removed {display_path(path)}" for path in result.removed]),
         tables_view(result.tables, name),
         *_diffs(result),

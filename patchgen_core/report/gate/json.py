@@ -45,4 +45,4 @@ def read_report(path: Path, root: Path) -> GateReport:
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):
-        raise PatchgenError("not a report of 'pytest --patchgen-report'", Location(str(path))) from None
+        raise PatchgenError("not a report that 'pytest --patchgen-report' wrote", Location(str(path))) from None

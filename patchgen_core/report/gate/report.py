@@ -89,7 +89,7 @@ class GateReport:
                 counts[words.get(status, status)] = count
         parts = [f"{count} {word}" for word, count in counts.items()]
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
-        parts += [f"{quantity(count, 'warning')} of what is not proved" for count in [self.unproved] if count]
+        parts += [f"{quantity(count, 'warning')} about unproved code" for count in [self.unproved] if count]
         configs = len({(result.config, result.path) for result in self.results if is_config(result)})
         checks = len(self.results)
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."

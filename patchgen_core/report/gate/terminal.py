@@ -113,7 +113,7 @@ def change_lines(report: GateReport) -> Iterator[Line]:
         for path in result.written:
             yield ("rewrote  ", "yellow"), (display_path(path), "")
         for path in result.copies:
-            yield ("kept     ", "yellow"), (f"{display_path(path)}: what was edited by hand", "")
+            yield ("kept     ", "yellow"), (f"{display_path(path)}: a copy of the hand edits", "")
         for path in result.removed:
             yield ("removed  ", "yellow"), (display_path(path), "")
 
@@ -139,7 +139,7 @@ def mending_lines(report: GateReport, commands: Commands) -> Iterator[Line]:
     if any(result.status == "drifted" for result in report.results):
         yield ((f"Run '{commands.fix}' to rewrite what drifted.", "cyan"),)
     if report.codes:
-        yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan"),)
+        yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for an explanation of the findings.", "cyan"),)
     if any(cause.kind == "orphan" for result in report.bad for cause in result.causes):
         yield ((f"Run '{commands.prune}' to remove orphans.", "cyan"),)
 

@@ -201,7 +201,7 @@ def _description(layers: Sequence[Layer], first: int | None) -> str:
     if first is None:
         return f"{count}; all agree."
     wrong, layer = sum(not layer.is_right for layer in layers), layers[first]
-    allowed = f"{layer.allowed:.2e} is allowed" if layer.allowed else "the same bits are asked for"
+    allowed = f"{layer.allowed:.2e} is allowed" if layer.allowed else "the same bits are required"
     return f"{count}; {wrong} differ, first {layer.name}: its relative error is {layer.error:.2e} where {allowed}."
 
 
@@ -210,7 +210,7 @@ def _legend(layers: Sequence[Layer]) -> Iterator[tuple[Markup | None, str]]:
     yield _sample("circle", cx=7, cy=6, r=3.2, class_="right"), "agrees"
     yield _sample("rect", x=3.6, y=2.6, width=6.8, height=6.8, class_="wrong"), "differs"
     yield _sample("path", d="M0 6H14", class_="allowed"), "allowed" if has_limits else "allowed: the same bits"
-    yield None, "zero lies on the floor, what is no number at the top"
+    yield None, "zero is at the bottom, values that are not numbers at the top"
 
 
 def _sample(shape: str, **attributes: str | float) -> Markup:
@@ -272,7 +272,7 @@ class _Drawing:
     def parting(self, first: int) -> Iterator[Markup]:
         x = _LEFT + self.step * first
         yield tag("path", d=f"M{_figure(x)} {_TOP - 6}V{_FLOOR}", class_="parting")
-        text, is_left = f"they part at {self.layers[first].name}", x < _WIDTH / 2
+        text, is_left = f"they differ from {self.layers[first].name}", x < _WIDTH / 2
         x, anchor = (x + 4, "start") if is_left else (x - 4, "end")
         yield tag("text", text, x=_figure(x), y=_TOP - 8, text_anchor=anchor, class_="parting")
 

@@ -112,7 +112,7 @@ def render(page: Page) -> str:
         id="main",
     )
     skip = tag("a", "Skip to the results", href="#results", class_="skip")
-    end = tag("footer", tag("p", "Made by patchgen. This file needs no network: it can be saved, sent and archived."))
+    end = tag("footer", tag("p", "Made by patchgen. This file needs no network: you can save, send and archive it."))
     body = tag("body", skip, _header(page), main, end, tag("script", Markup(script)))
     return f'<!doctype html>\n<html lang="en">{head}\n{body}</html>\n'
 
@@ -252,7 +252,7 @@ def _configs(page: Page, ids: Sequence[str]) -> Markup:
     unfold = tag("button", "Unfold all", type="button", id="unfold", hidden=True)
     title = tag("div", tag("h2", "Results", id="results", tabindex=-1), count, unfold, class_="bar")
     sections = join_markup(_section(section, name) for section, name in zip(page.sections, ids))
-    none = tag("p", "Nothing fits these filters.", id="none", hidden=True)
+    none = tag("p", "Nothing matches these filters.", id="none", hidden=True)
     return tag("section", title, sections, none, aria_labelledby="results")
 
 

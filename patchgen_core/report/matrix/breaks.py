@@ -124,9 +124,9 @@ def label_version(label: str) -> Version:
 
 def _title(edge: Edge) -> str:
     kind, broken, works, is_exact = edge
-    unsure = "" if is_exact else " (releases between these two were not looked at)"
+    unsure = "" if is_exact else " (releases between these two were not tried)"
     if kind == _EVERYWHERE:
-        return f"Breaks in {broken}, and works in no version that was looked at"
+        return f"Breaks in {broken}, and works in no version that was tried"
     if kind == _BREAKS:
         return f"Breaks in {broken}, works in {works}{unsure}"
     return f"Works from {works} on, breaks in {broken}{unsure}"

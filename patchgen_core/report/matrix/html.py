@@ -191,7 +191,7 @@ def _range(patch: PatchRow) -> str:
     if patch.first_working:
         ranges.append(f"up to {patch.last_broken}, works from {patch.first_working} on")
     text = "; ".join(ranges)
-    return text if patch.is_exact or not text else f"{text} (not all between were looked at)"
+    return text if patch.is_exact or not text else f"{text} (not all between were tried)"
 
 
 def _own(row: MatrixRow) -> list[Cell]:

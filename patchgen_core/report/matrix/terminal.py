@@ -19,10 +19,10 @@ from patchgen_core.upgrade.results import Cell, MatrixReport, PatchRow, State
 
 WORDS: dict[State, tuple[str, str]] = {
     "breaks": ("BRK", "breaks (how many things): it does not generate, or its module breaks a contract rule"),
-    "absent": ("none", "that release has no such module"),
-    "changed": ("chg", "upstream changed what is patched (how many targets); it generates all the same"),
+    "absent": ("none", "the release has no such module"),
+    "changed": ("chg", "upstream changed patched code (how many targets); it still generates"),
     "cosmetic": ("cosm", "other text, the same code"),
-    "ok": ("ok", "what is patched is unchanged"),
+    "ok": ("ok", "the patched code is unchanged"),
 }
 """The word in a cell, and what it means."""
 BASE = "base"
@@ -68,7 +68,7 @@ def summary(report: MatrixReport) -> tuple[str, str]:
     broken = sum(row.cells[-1].state in BROKEN for row in report.rows)
     configs = quantity(count, "config")
     if broken:
-        return f"{configs}: {broken} cannot be generated from {newest} as they should.", "red"
+        return f"{configs}: {broken} cannot be generated from {newest} correctly.", "red"
     return f"{configs}: none breaks in {newest}.", "red" if report.failed else "green"
 
 

@@ -56,9 +56,9 @@ _KINDS: tuple[Kind, ...] = (
 """The order of columns: what needs most work comes first."""
 _CLEAN, _CONFLICT = "merges cleanly", "conflict"
 _HOW = {
-    "same": "Nothing of upstream's change is missing in it",
+    "same": "It already has all of upstream's change",
     "lines": "Upstream's change is merged in by lines",
-    "syntax": "Upstream's change is merged in on the syntax level",
+    "syntax": "Upstream's change is merged in by syntax",
 }
 
 
@@ -227,7 +227,7 @@ def _rebase(rebase: Rebase) -> Markup:
     if merged.is_clean:
         verdict, remark = badge(_CLEAN, "good"), _HOW[merged.how]
         if rebase.is_edit and merged.how == "same":
-            remark = "The edit stays as it is, at its place of now"
+            remark = "The edit stays as it is, at its new place"
     else:
         verdict = badge(quantity(len(merged.conflicts), "conflict"), "bad")
         remark = "both sides changed the same place"

@@ -89,7 +89,9 @@ def _fit_limit(blocks: Sequence[_MarkdownBlock], limit: int) -> str:
     shortened = sum(text != block.whole for text, block in zip(texts, blocks))
     omitted = len(blocks) - len(texts)
     losses = [f"{shortened} without diffs"] * bool(shortened) + [f"{omitted} left out"] * bool(omitted)
-    remark = f"This text is cut to what GitHub takes: {' and '.join(losses)}. The whole is in the report of the run."
+    remark = (
+        f"This text is shortened to fit GitHub: {' and '.join(losses)}. The whole text is in the report of the run."
+    )
     return "\n\n".join([*texts, f"> {remark}"]) + "\n"
 
 

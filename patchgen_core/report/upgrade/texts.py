@@ -162,12 +162,12 @@ def _describe_rebase(rebase: Rebase, new_name: str, config: ConfigVerdict) -> It
 def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
     merged = rebase.merged
     if merged.conflicts:
-        yield "conflict", f"upstream's change does not go into {rebase.location} by itself"
+        yield "conflict", f"upstream's change cannot be merged into {rebase.location} automatically"
     elif rebase.diff:
         how = {"syntax": " by syntax", "lines": " by lines", "same": ""}[merged.how]
         yield "merges", f"cleanly{how} into {rebase.location}"
     else:
-        yield "merged", f"the {rebase.noun} has upstream's change already"
+        yield "merged", f"the {rebase.noun} already has upstream's change"
     if new_name and merged.is_clean:
         yield "renames", f"the target to {new_name}"
     if rebase.statements:
@@ -301,8 +301,8 @@ class Step:
 
 
 _DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = _STEPS = (
-    "Delete these patches, upstream does the same now",
-    "Change these patches, they do not fit any more",
+    "Delete these patches: upstream does the same now",
+    "Change these patches: they no longer fit",
     "Merge these by hand (--apply --write-conflicts marks the places)",
     "Check these after --apply",
     "Look at these",
