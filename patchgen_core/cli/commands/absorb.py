@@ -24,8 +24,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of its arguments."""
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Turn hand edits of generated files into patches. An edit inside a patch's code changes that patch; "
-        "any other becomes a patch of its own, at the end of the config. Then the files are regenerated.",
+        description="Turn hand edits of generated files into patches. An edit inside a patch's code changes that "
+        "patch; any other becomes a patch of its own, at the end of the config. Then the files are regenerated.",
         epilog="Exit codes: 0 the configs make what was edited, 1 something is left, and the generated file keeps all "
         "edits, 2 usage or configuration error.",
     )
