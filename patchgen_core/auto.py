@@ -129,7 +129,7 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
             _shared.extend(share_conversions(handler_class))
         if one.replaced:
             name = _dotted_name(one.new_class)
-            message = f"{one.auto_class} gives {name} for '{one.key}' now, and no longer {one.replaced}"
+            message = f"{one.auto_class} gives {name} for '{one.key}' now, instead of {one.replaced}"
             warnings.warn(message, stacklevel=2)
     return done
 
@@ -266,7 +266,7 @@ def _check_config(model_type: str, config: object) -> None:
 
     who = f"the function that MODEL_CONFIG_REGISTRY has for '{model_type}' gives"
     if not isinstance(config, type) or not issubclass(config, PreTrainedConfig):
-        raise PatchgenError(f"{who} {config!r}, which is no class of configs")
+        raise PatchgenError(f"{who} {config!r}, which is not a class of configs")
     if config.model_type != model_type:
         raise PatchgenError(f"{who} {config.__name__}, whose model_type is '{config.model_type}'")
 
@@ -393,6 +393,6 @@ def _check_processor(name: str, processor: object) -> None:
 
     who = f"the function that MODEL_PROCESSOR_REGISTRY has for '{name}' gives"
     if not isinstance(processor, type) or not issubclass(processor, ProcessorMixin):
-        raise PatchgenError(f"{who} {processor!r}, which is no class of processors (ProcessorMixin)")
+        raise PatchgenError(f"{who} {processor!r}, which is not a class of processors (ProcessorMixin)")
     if processor.__name__ != name:
         raise PatchgenError(f"{who} {_dotted_name(processor)}: AutoProcessor finds it only if '{name}' is its name")

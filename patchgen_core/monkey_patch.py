@@ -124,7 +124,7 @@ class MonkeyPatcher:
             registered_patcher = self._patchers.get((model_type, patch_type))
             if registered_patcher is not None and registered_patcher is not patcher:
                 logger.warning(
-                    "the '%s' patch of '%s' is registered again: %s takes the place of %s",
+                    "the '%s' patch of '%s' is registered again: %s replaces %s",
                     *(patch_type, model_type, name_of(patcher), name_of(registered_patcher)),
                 )
             self._patchers[model_type, patch_type] = patcher
@@ -269,7 +269,7 @@ class MonkeyPatcher:
             hints.append(f"Model types with a '{patch_type}' patch: {', '.join(names)}.")
         else:
             hints.append(f"Patch types: {', '.join(sorted({kind for _, kind in entries})) or 'none'}.")
-        hints.append("A patcher is there once the module that registers it has been imported.")
+        hints.append("A patcher exists once the module that registers it has been imported.")
         message = f"there is no '{patch_type}' patch for the model type '{model_type}'"
         return PatchgenError(message, hint=" ".join(hints))
 
@@ -285,7 +285,7 @@ def _liger_patchers() -> Mapping[str, Patcher]:
     except (ImportError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "liger_kernel":
             return {}
-        hint = "Install a version of it that goes with the installed transformers."
+        hint = "Install a version that fits the installed transformers."
         raise PatchgenError(f"liger-kernel cannot be imported: {error}", hint=hint) from error
     return patchers
 
@@ -295,7 +295,7 @@ def _model_type(model: Any) -> str:
 
     if not isinstance(model, nn.Module):
         hint = "Pass the model, or use apply_monkey_patch with a model type."
-        raise PatchgenError(f"an object of type {type(model).__qualname__} is no model", hint=hint)
+        raise PatchgenError(f"an object of type {type(model).__qualname__} is not a model", hint=hint)
     model_type = getattr(getattr(model, "config", None), "model_type", None)
     if not isinstance(model_type, str) or not model_type:
         hint = "Patchers are chosen by config.model_type."

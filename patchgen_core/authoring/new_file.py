@@ -12,7 +12,7 @@ from patchgen_core.project.project import CONFIG_SUFFIX
 def check_free(path: Path, force: bool) -> None:
     """A PatchgenError where a file has no name of a config, or is there already."""
     if not path.name.endswith(CONFIG_SUFFIX):
-        raise PatchgenError(f"'{path.name}' is no name of a config", hint=f"It must end in '{CONFIG_SUFFIX}'.")
+        raise PatchgenError(f"'{path.name}' is not a config's file name", hint=f"It must end in '{CONFIG_SUFFIX}'.")
     if not force and read_text(path) is not None:
-        hint = "Name another file, or pass --force to write over it."
-        raise PatchgenError("there is a config already", Location(str(path)), hint)
+        hint = "Name another file, or pass --force to overwrite it."
+        raise PatchgenError("there is already a config", Location(str(path)), hint)

@@ -121,7 +121,7 @@ class PerExpertConverter:
         """
         match = self._pattern.fullmatch(name)
         if match is None:
-            raise PatchgenError(f"'{name}' is no projection of an expert", hint="Ask can_handle first.")
+            raise PatchgenError(f"'{name}' is not a projection of an expert", hint="Ask can_handle first.")
         module, expert, projection = match["module"], int(match["expert"]), match["projection"]
         target = self._target_of[projection]
         count = self._count(module, target)
@@ -131,7 +131,7 @@ class PerExpertConverter:
             raise PatchgenError(f"'{name}' has shape {list(tensor.shape)}; the weight of an expert has two dimensions")
         buffer = self._buffer(name, (module, target), count, tensor)
         if (expert, projection) in buffer.seen:
-            raise PatchgenError(f"'{name}' was given before", hint="An expert's projection belongs into one shard.")
+            raise PatchgenError(f"'{name}' was given before", hint="An expert's projection belongs in one shard.")
         buffer.seen.add((expert, projection))
         position = self._recipes[target].index(projection)
         rows = tensor.shape[0]
@@ -216,12 +216,12 @@ class TransposedFusedConverter:
                 raise PatchgenError(
                     f"the sizes of '{name}' are not known: {one.experts} experts, hidden size {one.hidden},"
                     f" intermediate size {one.intermediate}",
-                    hint="The configuration must tell num_experts, hidden_size and moe_intermediate_size.",
+                    hint="The configuration must have num_experts, hidden_size and moe_intermediate_size.",
                 )
             _, rows, columns = sizes.shape_of(name)
             if rows == columns:
                 raise PatchgenError(
-                    f"the shape of '{name}' does not tell whether it is transposed: hidden size {one.hidden},"
+                    f"the shape of '{name}' does not show whether it is transposed: hidden size {one.hidden},"
                     f" intermediate size {one.intermediate}",
                     hint="The hidden size must differ from the intermediate size and from twice that. Convert the"
                     " checkpoint once, by a script that knows its layout.",
@@ -238,7 +238,7 @@ class TransposedFusedConverter:
             PatchgenError: the name is none of fused experts, or the shape is neither layout's.
         """
         if _FUSED.fullmatch(name) is None:
-            raise PatchgenError(f"'{name}' is no fused tensor of experts", hint="Ask can_handle first.")
+            raise PatchgenError(f"'{name}' is not a fused tensor of experts", hint="Ask can_handle first.")
         own = self._sizes.shape_of(name)
         stored = (own[0], own[2], own[1])
         if tuple(tensor.shape) == own:
@@ -248,7 +248,7 @@ class TransposedFusedConverter:
         raise PatchgenError(
             f"'{name}' has shape {list(tensor.shape)}; expected {list(stored)}, as the hub stores it, or {list(own)},"
             " as the model has it",
-            hint="The checkpoint is of a model of another size, or of another layout.",
+            hint="The checkpoint is for a model of another size, or has another layout.",
         )
 
     def locate(self, name: str, shape: tuple[int, ...]) -> StoredPart:

@@ -142,7 +142,7 @@ def _configuration(
         path = config_beside(files)
         if path is None:
             raise PatchgenError(
-                f"'{tensor.name}' {list(tensor.shape)} does not tell the layout without the model's sizes",
+                f"'{tensor.name}' {list(tensor.shape)} does not show the layout without the model's sizes",
                 Location(os.fspath(find_shards(files)[0][0].parent)),
                 "Pass the model's configuration as config=, or put its config.json beside the files.",
             )
@@ -158,7 +158,7 @@ def _fused_layout(tensors: list[StoredTensor], sizes: ExpertSizes) -> Layout:
         layouts = _layouts_of(tensor, sizes)
         if not layouts:
             raise PatchgenError(
-                f"'{tensor.name}' has shape {list(tensor.shape)}, which is no layout of {_sizes(sizes)}",
+                f"'{tensor.name}' has shape {list(tensor.shape)}, which is not a layout of {_sizes(sizes)}",
                 Location(str(tensor.file)),
                 "Is the configuration that of this checkpoint?",
             )
@@ -169,9 +169,9 @@ def _fused_layout(tensors: list[StoredTensor], sizes: ExpertSizes) -> Layout:
         raise _mixed(one, first, other, second)
     if not examples:
         raise PatchgenError(
-            f"'{unclear.name}' {list(unclear.shape)} does not tell the layout: the model has {_sizes(sizes)}",
+            f"'{unclear.name}' {list(unclear.shape)} does not show the layout: the model has {_sizes(sizes)}",
             Location(str(unclear.file)),
-            "It takes both sizes, and the hidden size must differ from the intermediate size and from twice that.",
+            "Both sizes are needed, and the hidden size must differ from the intermediate size and from twice that.",
         )
     return next(iter(examples))
 

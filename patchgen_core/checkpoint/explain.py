@@ -77,7 +77,7 @@ def _permutation(expected: torch.Tensor, actual: torch.Tensor) -> list[int] | No
 
 def _permuted(order: list[int]) -> str:
     place = next(place for place, expert in enumerate(order) if place != expert)
-    text = f"has its experts in another order: expert {order[place]} stands in place {place}"
+    text = f"has its experts in another order: expert {order[place]} is in place {place}"
     as_text = sorted(range(len(order)), key=str)
     return f"{text}; they were sorted as text, '10' before '2'" if order == as_text else text
 

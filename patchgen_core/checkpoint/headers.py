@@ -48,7 +48,7 @@ def read_headers(files: CheckpointFiles) -> tuple[StoredTensor, ...]:
             if other is not tensor:
                 problems.append(
                     Problem(
-                        f"'{tensor.name}' stands in two shards, {other.file.name} and {shard.name}",
+                        f"'{tensor.name}' is in two shards, {other.file.name} and {shard.name}",
                         Location(str(shard)),
                         "Remove the shards of an earlier save, or name the files of one checkpoint.",
                     )
@@ -136,7 +136,7 @@ def _weight_map(index: Path) -> Mapping[str, str]:
     content = read_json(index)
     weight_map = content.get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(value, str) for value in weight_map.values()):
-        raise PatchgenError("is no index: it has no 'weight_map' from keys to files", Location(str(index)))
+        raise PatchgenError("is not an index: it has no 'weight_map' from keys to files", Location(str(index)))
     if not weight_map:
         raise PatchgenError("is an index of nothing: its 'weight_map' is empty", Location(str(index)))
     return weight_map
@@ -189,7 +189,7 @@ def _read_header(file: Path) -> list[StoredTensor]:
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(file))) from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
-        raise _damaged(file, "its header is not the format's") from None
+        raise _damaged(file, "its header does not follow the format") from None
     if 8 + length + end != size:
         raise _damaged(file, f"it is {size} bytes long, and its header describes {8 + length + end}")
     return tensors
@@ -197,5 +197,5 @@ def _read_header(file: Path) -> list[StoredTensor]:
 
 def _damaged(file: Path, reason: str) -> PatchgenError:
     return PatchgenError(
-        f"is no whole safetensors file: {reason}", Location(str(file)), "Finish the download, or save it again."
+        f"is not a complete safetensors file: {reason}", Location(str(file)), "Finish the download, or save it again."
     )

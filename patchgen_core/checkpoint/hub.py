@@ -159,8 +159,8 @@ def _layout(
     if chosen is None or (conversion.unsupported and chosen is conversion.layout):
         operations = ", ".join(dict.fromkeys(conversion.unsupported))
         raise PatchgenError(
-            f"the hub stores the experts of '{model_type}' in a way that is not written here ({operations})",
-            hint="layout='direct' writes the tensors as the model has them, which Hugging Face loads too.",
+            f"the hub stores the experts of '{model_type}' in a way that cannot be written here ({operations})",
+            hint="layout='direct' writes the tensors as the model has them, and Hugging Face loads those too.",
         )
     return chosen, conversion.recipes or QWEN_RECIPES
 
@@ -307,6 +307,6 @@ def _bytes(size: int | str) -> int:
     number = size if isinstance(size, int) else int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if number <= 0:
         raise PatchgenError(
-            f"max_shard_size={size!r} is no size", hint='Give bytes, or a text like "5GB" or "500MiB".'
+            f"max_shard_size={size!r} is not a size", hint='Give bytes, or a text like "5GB" or "500MiB".'
         )
     return number

@@ -163,7 +163,7 @@ def _rehearse(
     for one in reads:
         dtype = getattr(torch, _DTYPES.get(one.dtype, one.dtype), None)
         if not isinstance(dtype, torch.dtype):
-            raise PatchgenError(f"'{one.name}' has dtype {one.dtype}, which torch has not", Location(str(one.file)))
+            raise PatchgenError(f"'{one.name}' has dtype {one.dtype}, which torch lacks", Location(str(one.file)))
         if rehearsal is None or not rehearsal.can_handle(one.name):
             yield LoadedTensor(one.name, one.shape, dtype)
             continue
@@ -232,7 +232,7 @@ def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequ
                 )
             )
     if len(problems) > _MOST:
-        problems[_MOST - 1 :] = [Problem(f"{len(problems) - _MOST + 1} more tensors do not go together like these")]
+        problems[_MOST - 1 :] = [Problem(f"{len(problems) - _MOST + 1} more tensors do not fit like these")]
     if problems:
         raise PatchgenError.from_problems(problems)
 
@@ -269,11 +269,11 @@ def unexpected_problem(
             hint = f"{type(converter).__name__} does not handle them."
     elif any(target.names.is_converted(name) for name in unexpected):
         hint = (
-            "transformers converts them for this model, and the ready converters are for experts alone: write a"
+            "transformers converts them for this model, and the built-in converters are only for experts: write a"
             " converter that does both."
         )
     return Problem(
-        f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} has not:"
+        f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} lacks:"
         f" {quote_some(unexpected, _MOST)}",
         hint=hint,
     )

@@ -71,7 +71,7 @@ def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Ex
     sizes = sizes_of_config(getattr(model, "config", None))
     if not sizes.experts:
         raise PatchgenError(
-            f"{type(model).__name__} has no fused experts, and its configuration tells no number of them",
+            f"{type(model).__name__} has no fused experts, and its configuration has no number of them",
             hint=f"Looked for parameters '...experts.{next(iter(recipes))}' of three dimensions, and for"
             f" {', '.join(_COUNTS)} in the configuration, its text_config and its thinker_config.",
         )

@@ -90,7 +90,7 @@ def load_state_dict_streaming(
         ignore: regular expressions, found anywhere in a key of the checkpoint to leave out.
 
     Raises:
-        PatchgenError: the files cannot be read, a key stands in two shards, experts are incomplete, tensors are
+        PatchgenError: the files cannot be read, a key is in two shards, experts are incomplete, tensors are
             missing or unexpected, a shape or dtype is another, tied weights differ in the checkpoint, the model has
             tensors on the meta device, or the converter is for another layout than the model's type has.
     """
@@ -119,7 +119,7 @@ def _patterns(ignore: str | Sequence[str]) -> tuple[str, ...]:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise PatchgenError(f"ignore={pattern!r} is no regular expression: {error}") from None
+            raise PatchgenError(f"ignore={pattern!r} is not a regular expression: {error}") from None
     return patterns
 
 
@@ -136,7 +136,7 @@ def _check_complete(
     if problems and strict:
         raise PatchgenError.from_problems(problems)
     if not plan.outputs:
-        raise PatchgenError.from_problems(problems or [Problem("the checkpoint holds nothing that the model has")])
+        raise PatchgenError.from_problems(problems or [Problem("the checkpoint has nothing for this model")])
 
 
 class _Reader:
@@ -241,7 +241,7 @@ def _write(target: LoadTarget, converted: ConvertedCheckpointTensor, skipped: se
         raise PatchgenError(
             f"the converter made '{name}' {list(converted.tensor.shape)}, and {list(tensor.shape)} of tensors without"
             " values; the model is partly loaded",
-            hint="What a converter makes must not depend on values.",
+            hint="A converter's shapes must not depend on values.",
         )
     region = find_region(tensor, StoredPart(name, (0,) * tensor.dim()), tuple(tensor.shape))
     if region is not None:

@@ -73,7 +73,7 @@ def _add_statements(
         if isinstance(statement, DEFINITIONS) or not names:
             what = f"'{statement.name}'" if isinstance(statement, DEFINITIONS) else f"'{ast.unparse(statement)}'"
             hint = "Use override_method to add or replace a method, and edit_method to change one."
-            raise PatchgenError(f"{edit.label}: {what} is no attribute with a value", location, hint)
+            raise PatchgenError(f"{edit.label}: {what} is not an attribute with a value", location, hint)
         text = _statement_text(ours, statement)
         theirs = [s for s in node.body if set(names) & set(assigned_names(s))]
         if len(theirs) > 1:

@@ -153,5 +153,5 @@ def _refuse_slips(config: PreTrainedConfig, values: Mapping[str, Any], location:
         elif name not in fields and name not in config.attribute_map:
             near = difflib.get_close_matches(name, set(fields) - set(values), n=1, cutoff=_SLIP)
             if near:
-                message = f"the toy config's '{name}' is no field of {type(config).__name__}"
+                message = f"the toy config's '{name}' is not a field of {type(config).__name__}"
                 raise PatchgenError(message, location, hint=f"Did you mean '{near[0]}'?")

@@ -140,7 +140,7 @@ def _read(
         try:
             own = name if name == "preset" else _own_name(name, known_names, places)
             if own in implementations:
-                message = f"the ops config has {name!r} beside {implementations[own]!r}, which is the same"
+                message = f"the ops config has {name!r} beside {implementations[own]!r}, which means the same"
                 raise PatchgenError(message, places.get(name), "Leave one of them out.")
             values[own], implementations[own] = _read_value(name, value, places), name
         except PatchgenError as error:
@@ -166,7 +166,7 @@ def _own_name(name: str, names: set[str], places: Mapping[str, Location]) -> str
 
 def _read_value(name: str, value: object, places: Mapping[str, Location]) -> str:
     if not isinstance(value, str):
-        hint = "YAML reads on, off, yes and no as true and false: put the name in quotes." if value in (0, 1) else ""
+        hint = "YAML reads on, off, yes and no as true and false: quote the name." if value in (0, 1) else ""
         raise PatchgenError(f"{name} is the name of an implementation, not {value!r}", places.get(name), hint)
     if name != _DEPRECATED:
         return value

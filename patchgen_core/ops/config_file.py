@@ -55,11 +55,11 @@ def _entries(node: yaml.Node | None, where: str, file: str) -> dict[Any, tuple[y
     if node is None:
         return {}
     if not isinstance(node, yaml.MappingNode):
-        raise PatchgenError(f"{where} is no mapping of names to implementations", _place(file, node))
+        raise PatchgenError(f"{where} is not a mapping of names to implementations", _place(file, node))
     first: dict[str, yaml.Node] = {}
     for key, _ in node.value:
         if not isinstance(key, yaml.ScalarNode):
-            raise PatchgenError(f"{where} has a name that is no text", _place(file, key))
+            raise PatchgenError(f"{where} has a name that is not text", _place(file, key))
         if key.value in first:
             hint = f"The first stands at {_place(file, first[key.value])}."
             raise PatchgenError(f"{where} has {key.value!r} twice", _place(file, key), hint)

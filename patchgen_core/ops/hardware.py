@@ -38,7 +38,7 @@ class HardwareRequirement:
         if capability is None:
             return
         if self.device_type != "cuda":
-            raise PatchgenError(f"min_compute_capability is of CUDA devices, not of '{self.device_type}'")
+            raise PatchgenError(f"min_compute_capability is for CUDA devices, not for '{self.device_type}'")
         if not (isinstance(capability, tuple) and len(capability) == 2 and all(type(n) is int for n in capability)):
             raise PatchgenError(f"min_compute_capability is a pair such as (9, 0), not {capability!r}")
 

@@ -54,7 +54,7 @@ class KernelSlot:
         """Run the bound kernel; its arguments are those of the op's variant."""
         if self._kernel is None:
             raise RuntimeError(
-                f"slot {self.op_name}/{self.variant} has no kernel: ask its has_kernel before, or bind one with "
+                f"slot {self.op_name}/{self.variant} has no kernel: check has_kernel first, or bind one with "
                 "patchgen_core.ops.bind_ops"
             )
         return self._kernel(*args, **kwargs)

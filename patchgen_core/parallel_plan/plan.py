@@ -255,7 +255,7 @@ def _malformed(plan: object) -> Iterator[Problem]:
         return
     for dim, patterns in plan.items():
         if not isinstance(dim, str) or not dim.isidentifier():
-            yield Problem(f"extra_parallel_plan: {dim!r} is no name of a mesh dimension, such as 'ep'")
+            yield Problem(f"extra_parallel_plan: {dim!r} is not a name of a mesh dimension, such as 'ep'")
         if not isinstance(patterns, Mapping) or not patterns:
             yield Problem(f"extra_parallel_plan: {dim!r} needs a mapping of patterns to placements, not {patterns!r}")
             continue
@@ -268,7 +268,7 @@ def _malformed_pattern(pattern: object) -> Iterator[Problem]:
     segments = pattern.split(".") if isinstance(pattern, str) else []
     if not segments or not all(_SEGMENT.fullmatch(part) and "**" not in part for part in segments):
         hint = "A pattern is a parameter's whole dotted name, with '*' for one or more characters of one segment."
-        yield Problem(f"{pattern!r} is no pattern of parameter names", hint=hint)
+        yield Problem(f"{pattern!r} is not a pattern of parameter names", hint=hint)
 
 
 def _malformed_placement(pattern: object, placement: object) -> Iterator[Problem]:

@@ -74,7 +74,7 @@ def run_patcher(patcher: Patcher, arguments: Mapping[str, Any], watch: Watch, ke
         if not isinstance(error, Exception):
             raise
         message = f"the '{key[1]}' patch of '{key[0]}' failed: {type(error).__name__}: {error}"
-        raise PatchgenError(message, hint="What it had changed was put back.") from error
+        raise PatchgenError(message, hint="What it had changed was restored.") from error
     return watch.changes()
 
 
@@ -104,7 +104,7 @@ def refuse_stale(changes: Iterable[Change], force: bool, key: Key) -> None:
         names = ", ".join(stale)
         raise PatchgenError(
             f"the '{key[1]}' patch of '{key[0]}' cannot be reverted: {names} was changed again since",
-            hint="Revert what changed it first, or pass force=True to put back what was there before this patch.",
+            hint="Revert what changed it first, or pass force=True to restore what was there before this patch.",
         )
 
 

@@ -101,7 +101,7 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
             return f"passes '{name}' twice, by position and by keyword"
         is_taken = parameter is not None and parameter.kind != "position"
         if not is_taken and not signature.takes_kwargs and name not in accepted:
-            return f"passes '{name}', which is no parameter"
+            return f"passes '{name}', which is not a parameter"
     for parameter in signature.parameters[min(count, len(positional)) :]:
         is_passed = parameter.kind != "position" and parameter.name in keywords
         by_star = (has_args and parameter.kind != "keyword") or (has_kwargs and parameter.kind != "position")

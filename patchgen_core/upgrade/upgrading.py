@@ -89,7 +89,10 @@ class _Upgrade:
             patches = rebaser.rebase_together(patches, self.selection.project)
         problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
         if old is not None and before is None and any(problem.code for problem in problems):
-            note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"
+            note = (
+                f"a broken contract rule may already have been broken in {old.version}: its other modules are not "
+                "known"
+            )
             notes = (*notes, note)
         risks: list[Risk] = ["review"] if old is None else [patch.risk for patch in patches]
         risks += [finding.risk for finding in comparison.findings]

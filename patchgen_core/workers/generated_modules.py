@@ -32,7 +32,7 @@ def import_generated_modules_from_text() -> None:
 
     def find_in_output_folder(path: str) -> PathEntryFinder:
         if OUTPUT_FOLDER not in path.split(os.sep):
-            raise ImportError(f"{path} is no folder of generated modules")
+            raise ImportError(f"{path} is not a folder of generated modules")
         return make_finder(path)
 
     sys.path_hooks.insert(0, find_in_output_folder)

@@ -115,7 +115,7 @@ def test_a_replacement_that_sets_a_global_of_its_module(site: Workspace) -> None
         "calls = 0\n\n\ndef forward(self, x, scale=1):\n    global calls\n    calls += 1\n    return x\n",
     )
     finding = only_finding(adopted(site, "toy.rotate = print; toy.Head.forward = kernels.forward"))
-    assert "kernels.forward uses 'calls', which the generated module has not, or has with another meaning" in finding
+    assert "kernels.forward uses 'calls', which the generated module lacks, or has with another meaning" in finding
 
 
 def test_definitions_inside_the_patcher_are_copied(site: Workspace) -> None:
@@ -226,8 +226,8 @@ def test_what_has_no_effect_is_a_note(site: Workspace) -> None:
         site, "toy.RMSNorm = kernels.FastNorm; toy.Norm.forward = kernels.helper; toy.Norm = kernels.FastNorm"
     )
     assert result.changes == ("Norm = kernels.FastNorm",)
-    assert "RMSNorm: the patcher sets it, but modeling_toy has no such name: without effect" in result.notes
-    assert "Norm.forward: the patcher replaces 'Norm' as well: without effect" in result.notes
+    assert "RMSNorm: the patcher sets it, but modeling_toy has no such name, so it has no effect" in result.notes
+    assert "Norm.forward: the patcher also replaces 'Norm', so it has no effect" in result.notes
 
 
 def test_what_upstream_uses_while_it_is_imported_is_a_note(site: Workspace) -> None:

@@ -26,7 +26,7 @@ from tests.conftest import UPSTREAM, Workspace
             {"model": "acme.models.toy.modeling_tyo"},
             "'acme.models.toy.modeling_tyo'\n  Did you mean 'acme.models.toy.modeling_toy'?",
         ),
-        ({"output": Path("toy.py")}, "'toy.py' is no name of a config\n  It must end in '_patch_gen_config.py'."),
+        ({"output": Path("toy.py")}, "'toy.py' is not a config's file name\n  It must end in '_patch_gen_config.py'."),
     ],
 )
 def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> None:
@@ -44,7 +44,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
             "raise ValueError('no kernel')",
             "the patcher patches:patch failed on 'acme.models.toy.modeling_toy': ValueError",
         ),
-        ("pass", "patches:patch changes nothing of 'acme.models.toy.modeling_toy' that a config could declare"),
+        ("pass", "patches:patch changes nothing in 'acme.models.toy.modeling_toy' that a config could declare"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
         ("import os; os._exit(3)", "running the patcher gave nothing: its process has ended with exit code 3"),
         ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
@@ -60,7 +60,7 @@ def test_nothing_is_written_when_nothing_can_be(site: Workspace, patch: str, mes
 def test_a_config_that_is_there_stays(site: Workspace) -> None:
     path = adopted(site, "toy.rotate = kernels.fast_rotate").path
     path.write_text("mine")
-    with pytest.raises(PatchgenError, match=r"there is a config already\n  Name another file, or pass --force"):
+    with pytest.raises(PatchgenError, match=r"there is already a config\n  Name another file, or pass --force"):
         adopted(site, "toy.rotate = kernels.fast_rotate")
     assert path.read_text() == "mine"
     other = site.models / "other_npu_patch_gen_config.py"
@@ -114,7 +114,7 @@ def test_what_is_printed(site: Workspace, capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert printed.endswith(
         "         rotate = kernels.fast_rotate\n"
-        "         Gone: the patcher sets it, but modeling_toy has no such name: without effect\n"
+        "         Gone: the patcher sets it, but modeling_toy has no such name, so it has no effect\n"
         "warning: Head.factor = 2: only methods can be patched\n"
         "  Set it in modify_init, or replace the class.\n"
         "1 patch of patches:patch; 1 of its changes is not there.\n"

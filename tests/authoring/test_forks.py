@@ -181,17 +181,17 @@ def test_what_no_patch_can_say_is_left_and_named(
     ("text", "options", "message"),
     [
         ("def f(:\n", [], "modeling_qwen3.py:1: error: not valid Python"),
-        ("x = 1\n", [], "this is no fork of a modeling file: it defines no class"),
+        ("x = 1\n", [], "this is not a fork of a modeling file: it defines no class"),
         (
             "class Order:\n    total = 1\n",
             ["--release", VERSION],
-            "this is no fork of a modeling file of transformers",
+            "this is not a fork of a modeling file of transformers",
         ),
         (None, ["--of", "transformers.models.qwen3.modeling_qwen33", "--release", VERSION], "Did you mean"),
         (None, ["--release", "4.0.1", "--offline"], "transformers 4.0.1 is neither installed nor in the cache"),
         (None, ["--release", "five"], "'five' is not a version"),
         (None, ["--release", VERSION, "--to", "4.0.1", "--offline"], "neither installed nor in the cache"),
-        (None, ["-o", "other.py"], "'other.py' is no name of a config"),
+        (None, ["-o", "other.py"], "'other.py' is not a config's file name"),
         (None, ["qwen3"], "--fork takes no model"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_config_that_is_there_stays(work: Workspace) -> None:
     fork = write_fork(work)
     path = adopted(work, fork).path
     path.write_text("mine = 1\n")
-    with pytest.raises(PatchgenError, match="there is a config already"):
+    with pytest.raises(PatchgenError, match="there is already a config"):
         adopted(work, fork)
     assert path.read_text() == "mine = 1\n"
 

@@ -68,7 +68,7 @@ def test_patches_what_fits(name: str, made: tuple[Path, dict[str, NewResult]]) -
 def test_what_does_not_fit_is_told(made: tuple[Path, dict[str, NewResult]]) -> None:
     reasons = {entry.name: entry.reason for name in ("phi3", "cohere2") for entry in made[1][name].left}
     assert (
-        reasons["Phi3MLP"] == "one fused projection makes gate and up, where the patch is of an MLP with one for each"
+        reasons["Phi3MLP"] == "one fused projection makes gate and up, but the patch is for an MLP with one for each"
     )
     assert "mean" in reasons["Cohere2LayerNorm"]
     phi3 = made[1]["phi3"].config.read_text(encoding="utf-8")

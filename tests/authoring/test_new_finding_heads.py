@@ -156,7 +156,7 @@ def test_logits_that_change_otherwise_are_left(between: str, reason: str) -> Non
             "F.cross_entropy(logits, labels)",
             "it computes its loss by itself",
         ),
-        ("logits=logits, states", "logits=logits.float(), states", "it uses 'logits' below the loss as well"),
+        ("logits=logits, states", "logits=logits.float(), states", "it also uses 'logits' after the loss"),
         ("        return Output", "        n = picked\n        return Output", "it uses 'picked' below"),
         ("    @can", "    loss_function = other\n\n    @can", "it has a loss function of its own"),
     ],

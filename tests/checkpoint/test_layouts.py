@@ -147,7 +147,7 @@ class TestOfCheckpoints:
     def test_fused_experts_need_the_sizes(self, tmp_path: Path) -> None:
         file = write({f"{MODULE}.down_proj": torch.zeros(3, 6, 8)}, tmp_path / "x.safetensors")
         text = refused(detect_layout, file)
-        assert f"'{MODULE}.down_proj' [3, 6, 8] does not tell the layout without the model's sizes" in text
+        assert f"'{MODULE}.down_proj' [3, 6, 8] does not show the layout without the model's sizes" in text
         assert "config.json beside" in text
         assert detect_layout(file, CONFIG) is Layout.TRANSPOSED
         (tmp_path / "config.json").write_text(json.dumps(CONFIG))
@@ -158,7 +158,7 @@ class TestOfCheckpoints:
         tensors = {f"{MODULE}.gate_up_proj": torch.zeros(3, 12, 12)}
         file = write(tensors, tmp_path / "one.safetensors")
         text = refused(detect_layout, file, config)
-        assert "does not tell the layout: the model has hidden size 12 and expert intermediate size 6" in text
+        assert "does not show the layout: the model has hidden size 12 and expert intermediate size 6" in text
         tensors[f"{MODULE}.down_proj"] = torch.zeros(3, 12, 6)
         assert detect_layout(write(tensors, tmp_path / "two.safetensors"), config) is Layout.DIRECT
 
@@ -168,7 +168,7 @@ class TestOfCheckpoints:
 
     def test_sizes_of_another_model_are_refused(self, tmp_path: Path) -> None:
         file = write({f"{MODULE}.down_proj": torch.zeros(3, 6, 9)}, tmp_path / "x.safetensors")
-        assert "[3, 6, 9], which is no layout of hidden size 8 and expert" in refused(detect_layout, file, CONFIG)
+        assert "[3, 6, 9], which is not a layout of hidden size 8 and expert" in refused(detect_layout, file, CONFIG)
 
     def test_mixed_layouts_name_both_keys(self, tmp_path: Path) -> None:
         apart = {f"{MODULE}.0.up_proj.weight": torch.zeros(6, 8)}
@@ -321,7 +321,7 @@ class TestToHub:
     @pytest.mark.parametrize("size", [0, -1, "", "5 apples", "GB", "0GB", "-5GB", "1e3"])
     def test_a_size_that_is_none(self, size: Any, tmp_path: Path) -> None:
         text = refused(to_hub_layout, toy(cls_of("qwen3")), tmp_path / "out", max_shard_size=size)
-        assert f"max_shard_size={size!r} is no size" in text
+        assert f"max_shard_size={size!r} is not a size" in text
 
     @pytest.mark.parametrize(
         ("size", "shards"), [("1TB", None), ("1GiB", 1), ("1 gb", 1), (10**9, 1), ("0.0001GB", 4)]
@@ -329,7 +329,7 @@ class TestToHub:
     def test_sizes(self, size: Any, shards: int | None, tmp_path: Path) -> None:
         model = toy(cls_of("qwen3"))
         if shards is None:
-            assert "is no size" in refused(to_hub_layout, model, tmp_path / "out", max_shard_size=size)
+            assert "is not a size" in refused(to_hub_layout, model, tmp_path / "out", max_shard_size=size)
             return
         to_hub_layout(model, tmp_path / "out", max_shard_size=size)
         found = len(list((tmp_path / "out").glob("*.safetensors")))

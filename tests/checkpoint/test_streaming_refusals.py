@@ -88,7 +88,7 @@ class TestRefusals:
         extra = write({"model.norm.weight": torch.zeros(96)}, tmp_path / "extra.safetensors")
         model = two_layers()
         text = refused(model, [*hub.glob("*.safetensors"), extra], create_checkpoint_tensor_converter(model))
-        assert "'model.norm.weight' stands in two shards, model-0000" in text
+        assert "'model.norm.weight' is in two shards, model-0000" in text
         assert "and extra.safetensors" in text
 
     def test_a_model_on_the_meta_device(self, hub: Path) -> None:
@@ -191,7 +191,7 @@ class TestRefusals:
 
     def test_what_to_ignore_is_checked(self, hub: Path) -> None:
         text = refused(two_layers(), hub, ignore=["("])
-        assert "ignore='(' is no regular expression" in text
+        assert "ignore='(' is not a regular expression" in text
         base = blank(qwen3_moe("Qwen3MoeModel"), mlp_only_layers=[])
         assert load(base, hub, ignore=r"^lm_head\.").ignored == ("lm_head.weight",)
 

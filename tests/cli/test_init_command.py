@@ -116,7 +116,7 @@ def test_table_that_is_there_stays(bare: Workspace, text: str) -> None:
     before = text_of(bare)
     done = bare.patchgen("init", "--search-root", "acme/models")
     assert (done.returncode, text_of(bare)) == (2, before)
-    assert "there is a [tool.patchgen] table already" in done.stderr
+    assert "there is already a [tool.patchgen] table" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_table_that_is_there_stays(bare: Workspace, text: str) -> None:
         ({}, [], "there is no package in"),
         ({"a/__init__.py": "", "b/__init__.py": ""}, [], "cannot be told: there are 'a', 'b'"),
         ({}, ["--search-root", "../models"], "is not a folder below"),
-        ({}, ["--search-root", "my-models"], "'my-models' is no name of a package"),
+        ({}, ["--search-root", "my-models"], "'my-models' is not a name of a package"),
         ({"pyproject.toml": "[project\n"}, ["--search-root", "acme"], "not valid TOML"),
         ({"pyproject.toml": "tool = {}\n"}, ["--search-root", "acme"], "no table can be added at the end"),
     ],

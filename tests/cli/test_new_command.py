@@ -141,8 +141,7 @@ def test_refuses_to_write_over_files_and_then_writes_nothing(site: Workspace) ->
     done = site.patchgen("new", "toy")
     assert (done.returncode, written(site)) == (2, ["__init__.py"])
     assert (
-        "proj/models/toy/__init__.py: error: there is a file already\n  Pass --force to write over it.\n"
-        in done.stderr
+        "proj/models/toy/__init__.py: error: there is already a file\n  Pass --force to overwrite it.\n" in done.stderr
     )
     assert site.patchgen("new", "toy", "--force").returncode == 0
     assert "mine" not in (site.models / "toy/__init__.py").read_text()

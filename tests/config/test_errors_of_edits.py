@@ -129,7 +129,7 @@ TABLE = {
     ),
     "method in an edited class": (
         "@config.edit_class('Layer')\nclass A:\n    def f(self): ...",
-        "@5 class_edit Layer: 'f' is no attribute with a value\n"
+        "@5 class_edit Layer: 'f' is not an attribute with a value\n"
         "  Use override_method to add or replace a method, and edit_method to change one.",
     ),
     "undefined name": (

@@ -12,12 +12,12 @@ from tests.contract.support import examine, find_misfits
     ("call", "message"),
     [
         ("g(1, 2, 3)", "passes 3 arguments by position where 2 fit: it takes (a, b=..., *, c)"),
-        ("g(1, 2, d=3, c=1)", "passes 'd', which is no parameter: it takes (a, b=..., *, c)"),
+        ("g(1, 2, d=3, c=1)", "passes 'd', which is not a parameter: it takes (a, b=..., *, c)"),
         ("g(1, a=2, c=3)", "passes 'a' twice, by position and by keyword: it takes (a, b=..., *, c)"),
         ("g(c=1)", "does not pass 'a': it takes (a, b=..., *, c)"),
         ("g(1)", "does not pass 'c': it takes (a, b=..., *, c)"),
         ("g(1, *x)", "does not pass 'c': it takes (a, b=..., *, c)"),
-        ("g(*x, d=1, **y)", "passes 'd', which is no parameter: it takes (a, b=..., *, c)"),
+        ("g(*x, d=1, **y)", "passes 'd', which is not a parameter: it takes (a, b=..., *, c)"),
     ],
 )
 def test_says_what_does_not_fit(work: Workspace, call: str, message: str) -> None:
@@ -76,7 +76,7 @@ class A:
         return self.g(x, mask=1), self.h(x, 1)
 """
     assert find_misfits(work, text) == [
-        "'A.f' calls 'A.g' and passes 'mask', which is no parameter: it takes (x)",
+        "'A.f' calls 'A.g' and passes 'mask', which is not a parameter: it takes (x)",
         "'A.f' calls 'A.h' and passes 2 arguments by position where 1 fit: it takes (x)",
     ]
 
@@ -103,7 +103,7 @@ def test_callee_that_loses_a_parameter_is_found_at_upstreams_call(work: Workspac
     path = work.config('@config.override_method("Attention.forward")\ndef forward(self, x):\n    return x\n')
     verdict = examine(work, select=["PG202"])
     assert [p.message for p in verdict.errors] == [
-        "'Layer.forward' calls 'Attention.forward' and passes 'scale', which is no parameter: it takes (x)"
+        "'Layer.forward' calls 'Attention.forward' and passes 'scale', which is not a parameter: it takes (x)"
     ]
     location, generated = verdict.errors[0].location, verdict.errors[0].generated
     assert location is not None
@@ -119,7 +119,7 @@ def test_one_of_several_classes_that_stops_fitting_is_found(work: Workspace) -> 
     )
     assert find_misfits(
         work, upstream, '@config.override_method("Linear.forward")\ndef forward(self, x):\n    return x\n'
-    ) == ["'Layer.forward' calls 'Linear.forward' and passes 'scale', which is no parameter: it takes (x)"]
+    ) == ["'Layer.forward' calls 'Linear.forward' and passes 'scale', which is not a parameter: it takes (x)"]
 
 
 def test_replaced_class_is_built_as_before(work: Workspace) -> None:
@@ -165,7 +165,7 @@ def test_external_class_is_read_where_its_file_is(work: Workspace, module: str) 
     (work.site / "acme/reexport.py").write_text("from .kernels import FusedAttention\n")
     config = f'config.patches.append(create_patch_from_external("Attention", "{module}", "FusedAttention"))\n'
     assert find_misfits(work, LAYER, config) == [
-        "'Layer.forward' calls 'FusedAttention.forward' and passes 'scale', which is no parameter: it takes (x)"
+        "'Layer.forward' calls 'FusedAttention.forward' and passes 'scale', which is not a parameter: it takes (x)"
     ]
     location = examine(work, select=["PG202"]).errors[0].location
     assert location is not None
@@ -224,6 +224,6 @@ def test_npu_config_that_forks_a_method_breaks_when_the_gpu_configs_gains_a_para
     assert examine(work, select=["PG202"]).errors == ()
     errors = examine(work, NPU_CONFIG, ["PG202"]).errors
     assert [error.message for error in errors] == [
-        f"'{prefix}Layer.forward' calls '{prefix}Attention.forward' and passes 'window', which is no parameter: "
+        f"'{prefix}Layer.forward' calls '{prefix}Attention.forward' and passes 'window', which is not a parameter: "
         "it takes (x, scale=...)"
     ]

@@ -180,7 +180,7 @@ def test_the_project_s_folder_is_looked_in_before_one_is_made(tmp_path: Path) ->
         ("[]", "the toy config is not a JSON object"),
         ('{"model_type": "llama"}', "the toy config is of model type 'llama', the model of 'qwen3'"),
         ('{"layer_types": ["full_attention"]}', "Qwen3Config refuses the toy config: .*num_hidden_layers"),
-        ('{"hiden_size": 5}', "the toy config's 'hiden_size' is no field of Qwen3Config"),
+        ('{"hiden_size": 5}', "the toy config's 'hiden_size' is not a field of Qwen3Config"),
     ],
 )
 def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:

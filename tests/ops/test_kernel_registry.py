@@ -252,7 +252,7 @@ def test_only_specs_are_registered():
     ("arguments", "said"),
     [
         (("gpu",), "there is no device type 'gpu'\n  There are: cpu, cuda, npu, xpu, mps."),
-        (("npu", (9, 0)), "min_compute_capability is of CUDA devices, not of 'npu'"),
+        (("npu", (9, 0)), "min_compute_capability is for CUDA devices, not for 'npu'"),
         (("cuda", 9.0), "min_compute_capability is a pair such as (9, 0), not 9.0"),
         (("cuda", (9,)), "min_compute_capability is a pair such as (9, 0), not (9,)"),
         (("cuda", ("9", "0")), "min_compute_capability is a pair such as (9, 0), not ('9', '0')"),

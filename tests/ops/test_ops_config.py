@@ -137,7 +137,7 @@ class TestNamesOfEarlierConfigurations:
     def test_an_old_name_beside_the_new_one_is_refused(self):
         mapping = {"moe_experts_implementation": "eager", "moe_implementation": "fused"}
         text = refused(OpsConfig.from_mapping, mapping)
-        assert "'moe_implementation' beside 'moe_experts_implementation', which is the same" in text
+        assert "'moe_implementation' beside 'moe_experts_implementation', which means the same" in text
 
     def test_attention_is_transformers(self):
         text = refused(OpsConfig.from_mapping, {"attn_implementation": "sdpa"})
@@ -245,8 +245,8 @@ class TestFiles:
                 "ops.yaml:1: scale_implementation is the name of an implementation, not ['",
             ),
             ("preset: npu\npreset: liger\n", "ops.yaml:2: the file has 'preset' twice\n  The first stands at "),
-            ("- double\n", "ops.yaml:1: the file is no mapping of names to implementations"),
-            ("? [a]\n: b\n", "ops.yaml:1: the file has a name that is no text"),
+            ("- double\n", "ops.yaml:1: the file is not a mapping of names to implementations"),
+            ("? [a]\n: b\n", "ops.yaml:1: the file has a name that is not text"),
             ("preset: 'npu\n", "is no YAML: "),
             ("preset: !!python/object:os.system x\n", "ops.yaml:1: cannot be read: could not determine a constructor"),
             ("moe_implementation: eager\nmoe_experts_implementation: eager\n", "ops.yaml:2: the ops config has"),

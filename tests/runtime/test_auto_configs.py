@@ -77,7 +77,7 @@ def test_a_model_type_of_the_project_is_given_by_the_auto_classes_of_what_it_der
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (None, "gives None, which is no class of configs"),
+        (None, "gives None, which is not a class of configs"),
         (transformers.Qwen2Config, "gives Qwen2Config, whose model_type is 'qwen2'"),
         (ForeignConfig, "does not derive from"),
     ],

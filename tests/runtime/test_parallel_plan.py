@@ -108,7 +108,7 @@ def test_a_plan_keeps_what_it_was_made_of() -> None:
     "pattern", ["", "a..b", ".a", "a.", "a.**.b", "a b", "layers.[0-9].w", r"a\.b", "a?", 3, None]
 )
 def test_a_pattern_that_is_no_dotted_name_is_refused(pattern: Any) -> None:
-    assert f"{pattern!r} is no pattern of parameter names" in refusal(ParallelPlan, {"ep": {pattern: Shard(0)}})
+    assert f"{pattern!r} is not a pattern of parameter names" in refusal(ParallelPlan, {"ep": {pattern: Shard(0)}})
 
 
 @pytest.mark.parametrize("placement", [0, "Shard(0)", None, Partial(), Shard])

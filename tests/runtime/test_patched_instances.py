@@ -196,7 +196,7 @@ def test_before_and_after_construction_are_not_mixed_up(patcher: MonkeyPatcher) 
         patcher.apply_monkey_patch_to_instance(Toy(), "before")
     with pytest.raises(PatchgenError, match="use apply_monkey_patch_to_instance"):
         patcher.apply_monkey_patch("toy", "after")
-    with pytest.raises(PatchgenError, match="an object of type str is no model"):
+    with pytest.raises(PatchgenError, match="an object of type str is not a model"):
         patcher.apply_monkey_patch_to_instance("toy", "after")  # type: ignore[arg-type]
     with pytest.raises(PatchgenError, match="the Linear has no config with a model_type"):
         patcher.apply_monkey_patch_to_instance(nn.Linear(1, 1), "after")

@@ -94,9 +94,9 @@ def test_keywords_that_a_decorator_takes() -> None:
     assert isinstance(function, ast.FunctionDef)
     signature = signature_of(function, bound=False)
     for text, why in {
-        "f(1, 2, image_sizes=1)": "passes 'image_sizes', which is no parameter",
+        "f(1, 2, image_sizes=1)": "passes 'image_sizes', which is not a parameter",
         "f(1, 2, return_dict=True)": "",
-        "f(1, image_sizes=1)": "passes 'image_sizes', which is no parameter",
+        "f(1, image_sizes=1)": "passes 'image_sizes', which is not a parameter",
         "f(1, return_dict=True)": "does not pass 'sizes'",
     }.items():
         call = ast.parse(text, mode="eval").body

@@ -151,5 +151,5 @@ d""")
         path.write_text(path.read_text().replace("doubled ---", "twice ---"))
         before = path.read_text()
         applied = apply(norm.work.project, report, norm.release, allow_dirty=True)
-        assert reasons(applied) == [f"line 11 of '{path}' holds another text now"]
+        assert reasons(applied) == [f"line 11 of '{path}' has different text now"]
         assert path.read_text() == before

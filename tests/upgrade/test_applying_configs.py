@@ -233,7 +233,7 @@ class TestGit:
         said = self.refused(norm).splitlines()
         files = ["gone.txt", "new name.txt", "proj/new/untracked.py", "pyproject.toml"]
         assert [line for line in said if not line.startswith(" ")] == [
-            f"{name}: this file has changes that are not committed" for name in files
+            f"{name}: this file has uncommitted changes" for name in files
         ]
         assert "--allow-dirty" in said[-1]
 
@@ -248,7 +248,7 @@ class TestGit:
     def test_without_a_repository_it_is_refused(self, norm: Upgrading, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(norm.work.root.parent))
         said = self.refused(norm)
-        assert "git cannot tell which files are committed: not a git repository" in said
+        assert "git cannot say which files are committed: not a git repository" in said
         assert "--allow-dirty" in said
 
     def test_without_git_it_is_refused(self, norm: Upgrading, monkeypatch: pytest.MonkeyPatch) -> None:

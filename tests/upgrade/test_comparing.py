@@ -189,7 +189,7 @@ def test_a_patch_that_upstream_does_now_can_be_deleted(work: Workspace) -> None:
     new = changed(("    return -x", '    """Turn it."""\n    return x.neg()'))
     found = verdict(work, config, OLD, new)
     assert (found.verdict, found.risk) == ("now upstream", "review")
-    assert found.findings[0].detail == "upstream does now what the patch does: delete it"
+    assert found.findings[0].detail == "upstream now does what the patch does: delete it"
     assert verdict(work, config, OLD, changed(("-x", "x.neg() + 1"))).verdict == "changed"
 
 
@@ -271,7 +271,7 @@ def test_with_the_module_every_patch_is_gone(work: Workspace) -> None:
     assert [(patch.verdict, patch.risk) for patch in found.patches] == [("gone", "must change")]
     (module,) = found.findings
     assert (module.kind, module.about, module.risk) == ("moved", UPSTREAM, "must change")
-    assert module.detail == f"it is not there; {moved} may be what it became"
+    assert module.detail == f"it is not there; it may have become {moved}"
 
 
 def test_patches_come_in_upstreams_order(work: Workspace) -> None:

@@ -112,7 +112,7 @@ def test_an_argument_that_upstream_renamed_is_renamed_in_ours() -> None:
     merged = merge(base, ours, theirs)
     assert_clean(merged, "def f(self, hidden):\n    y = self.up(hidden)\n    log(hidden)  # x as it came\n"
                          "    return self.down(y) + hidden")  # fmt: skip
-    assert merged.notes == ("upstream renamed 'x' to 'hidden', and so it is here",)
+    assert merged.notes == ("upstream renamed 'x' to 'hidden', and the merge does too",)
 
 
 def test_what_we_renamed_keeps_our_name_in_upstreams_code() -> None:
@@ -192,7 +192,7 @@ def test_docstrings_are_no_conflict() -> None:
     ours = 'def f(x):\n    """Ours."""\n    return 2 * g(x)'
     merged = merge(base, ours, theirs)
     assert_clean(merged, ours.replace("g(x)", "g(x, 1)"))
-    assert merged.notes == ("upstream changed the docstring of f, and so did you: yours stays",)
+    assert merged.notes == ("upstream and you both changed the docstring of f: yours stays",)
 
 
 def test_a_class_takes_new_methods_and_changed_ones() -> None:

@@ -127,7 +127,7 @@ def test_code_that_returns_first_is_pointed_out() -> None:
     ours = "def f(x):\n    if kernel:\n        return kernel(x)\n    x = a(x)\n    return x"
     merged = merge(base, ours, base.replace("a(x)", "a(x, 1)"))
     assert_clean(merged, ours.replace("a(x)", "a(x, 1)"))
-    assert merged.notes == ("your `if kernel:` returns before what upstream changed, so that path is as it was",)
+    assert merged.notes == ("your `if kernel:` returns before upstream's change, so that path stays as it was",)
 
 
 def test_a_value_of_upstreams_that_no_longer_gets_to_what_uses_it() -> None:

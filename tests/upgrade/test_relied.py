@@ -150,13 +150,13 @@ def test_fields_of_an_output_that_are_gone_or_elsewhere(work: Workspace) -> None
     config = patch("return ToyOutput(loss=1, aux=2)")
     aux = ("    aux: float = None\n", "")
     assert said(work, config, aux) == [
-        ("must change", "output ToyOutput changed", "it has no field 'aux' any more, which the replacement passes")
+        ("must change", "output ToyOutput changed", "it no longer has the field 'aux', which the replacement passes")
     ]
     assert said(work, patch("return ToyOutput(loss=1)"), aux) == []
     (found,) = said(work, patch("return ToyOutput(1)"), ("    loss: float", "    first: float = 0\n    loss: float"))
     assert found[2] == "its first fields, passed by position, are 'first' instead of 'loss'"
     plain = ("@dataclass\nclass ToyOutput:", "class ToyOutput:")
-    assert said(work, config, plain) == [("must change", "output ToyOutput changed", "it is no dataclass any more")]
+    assert said(work, config, plain) == [("must change", "output ToyOutput changed", "it is no longer a dataclass")]
 
 
 def test_attributes_that_the_class_no_longer_sets_or_sets_otherwise(work: Workspace) -> None:
@@ -210,7 +210,7 @@ def test_the_call_of_upstreams_init_in_modify_init(work: Workspace) -> None:
 def test_callers_that_pass_something_else(work: Workspace) -> None:
     config = patch("return x if mask is None else mask")
     assert said(work, config, ("self.attention(x, mask=None)", "self.attention(x)")) == [
-        ("review", "caller Layer.forward changed", "passes 'mask' no more")
+        ("review", "caller Layer.forward changed", "no longer passes 'mask'")
     ]
     assert said(work, config, ("self.attention(x, mask=None)", "self.attention(x + 1, mask=None)")) == [
         ("review", "caller Layer.forward changed", "passes x + 1 as 'x' instead of x")
@@ -250,7 +250,7 @@ def test_a_function_that_nothing_uses_any_more(work: Workspace) -> None:
     config = "@config.replace_function('rotate')\ndef rotate(x):\n    return 1\n"
     found = verdict(work, config, old, old.replace("return rotate(x)", "return x"))
     assert [(f.kind, f.detail, f.risk) for f in relied(found, "caller")] == [
-        ("gone", "nothing in the module uses it any more", "review")
+        ("gone", "nothing in the module uses it now", "review")
     ]
 
 

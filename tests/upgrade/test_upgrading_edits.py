@@ -78,7 +78,10 @@ class TestElsewhere:
     def test_a_value_that_nothing_reads_any_more_is_told(self, work: Workspace) -> None:
         upgraded = upgrade_edits(work, AFTER, changed(("return output, weights", "return scores, weights")))
         (finding,) = [finding for finding in upgraded.patch.findings if finding.risk == "review"]
-        assert str(finding) == "used output changed: nothing of upstream's reads the edit's value of it any more"
+        assert (
+            str(finding)
+            == "used output changed: upstream's code no longer reads the value that the edit assigns to it"
+        )
 
     def test_an_attribute_that_the_class_no_longer_sets(self, work: Workspace) -> None:
         new = changed(

@@ -105,7 +105,7 @@ def _lost_comments(edited: SourceFile, written: SourceFile, made: Artifact) -> I
         counts[text] -= 1
         if counts[text] < 0:
             message = (
-                f"'{text}' stands between definitions, where no patch puts it: write it into one, or into the config"
+                f"'{text}' is between definitions, where no patch can put it: move it into one, or into the config"
             )
             yield Problem(message, Location(str(made.path), line))
 
@@ -164,9 +164,9 @@ class _Rehearsal:
     ) -> None:
         self.project, self.loaded, self.artifact, self.sources = project, loaded, artifact, sources
         if edit.written is None:
-            hint = "The .diff that belongs to the file tells; is it in the history of the repository?"
+            hint = "The .diff that belongs to the file shows it: is it in the repository's history?"
             raise PatchgenError(
-                "what was edited by hand cannot be told: the config makes something else by now",
+                "the hand edits are unknown: the config now makes something else",
                 Location(str(artifact.path)),
                 hint,
             )
@@ -202,9 +202,9 @@ class _Rehearsal:
         for edit in edits:
             outcome = self._make([*chosen, edit])
             if not isinstance(outcome, Artifact):
-                left.append((edit.change, f"the config does not generate with it: {outcome}"))
+                left.append((edit.change, f"with it the config does not generate: {outcome}"))
             elif self._unmet([edit], outcome):
-                left.append((edit.change, "the config would make other code of it"))
+                left.append((edit.change, "the config would turn it into different code"))
             else:
                 chosen.append(edit)
                 made = outcome

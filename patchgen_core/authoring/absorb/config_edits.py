@@ -72,7 +72,7 @@ class ConfigEditor:
             return self._edit_replacement(change, *declared)
         if change.kind == "removed":
             if "." in change.name:
-                raise NotAbsorbed("no patch takes a method away; override it")
+                raise NotAbsorbed("no patch removes a method; override it")
             return self._call(change, "excluded", f"exclude_from_output({literal(change.name)})")
         assert change.new is not None
         if change.new.count > 1 or (change.old is not None and change.old.count > 1):
@@ -122,11 +122,11 @@ class ConfigEditor:
         if change.old.decorators != change.new.decorators:
             raise NotAbsorbed(f"its decorators were changed: change them at {at}")
         if "site-packages" in path.parts or not path.is_relative_to(self.project.base):
-            raise NotAbsorbed(f"its replacement stands outside the project, in '{display_path(path)}'")
+            raise NotAbsorbed(f"its replacement is outside the project, in '{display_path(path)}'")
         text = carry_edit(replacement.text, change.old.text, change.new.text, name_map)
         changes = replace_definition(self.files.get(path), at.line, replacement.text, text)
         if changes is None:
-            raise NotAbsorbed(f"{at} holds another text than the generated module")
+            raise NotAbsorbed(f"the text at {at} differs from the generated module's")
         return ConfigEdit(change, "edited", {path: changes}, code=text, place=at)
 
     # --- what it declares then -------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class ConfigEditor:
             return self._call(change, "added", f'add_post_import_block("""\n{text}\n""")')
         names = [t.id for t in node.targets if isinstance(t, ast.Name)] if isinstance(node, ast.Assign) else []
         if not names:
-            raise NotAbsorbed("no patch takes such a statement away")
+            raise NotAbsorbed("no patch removes such a statement")
         return self._call(change, "excluded", f"exclude_from_output({', '.join(map(literal, names))})")
 
     def _edit_import(self, change: StatementChange, node: ast.Import | ast.ImportFrom) -> ConfigEdit:

@@ -91,8 +91,10 @@ def adopt(
     target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
     config = AdoptedConfig(run, read_source(upstream.path), target_file)
     if not config.changes:
-        hint = " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch all off?"
-        message = f"{run.patcher} changes nothing of '{run.upstream}' that a config could declare"
+        hint = (
+            " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch everything off?"
+        )
+        message = f"{run.patcher} changes nothing in '{run.upstream}' that a config could declare"
         raise PatchgenError(message, hint=hint)
     write_files([(path, config.text(about))])
     allowances, wrong, notes = examine(project, path)
@@ -131,7 +133,7 @@ def _run_apart(project: Project, request: PatcherRequest) -> PatcherRun:
             run: PatcherRun = worker.ask(request)
             return run
     except OSError as error:
-        raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
+        raise PatchgenError(f"no process for the patcher can be started: {error.strerror}") from None
     except WorkerDied as error:
         output = "\n".join(error.output.strip().splitlines()[-10:])
-        raise PatchgenError(f"running the patcher gave nothing: {error.how}", excerpt=output) from None
+        raise PatchgenError(f"running the patcher returned nothing: {error.how}", excerpt=output) from None

@@ -67,7 +67,7 @@ class AdoptedConfig:
         self.notes += self._early_uses()
         if self.run.side_effects:
             names = ", ".join(self.run.side_effects)
-            self.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
+            self.notes.append(f"other packages changed themselves meanwhile, which is left to them: {names}")
 
     def _helpers(self) -> None:
         """What the copied code uses of modules that nothing is to be imported from."""
@@ -81,7 +81,7 @@ class AdoptedConfig:
         rest = {n: p for n, p in self.additions.items() if p[0] in self.run.inlined and n not in self.run.helpers}
         for name, (module, attribute) in rest.items():
             message = f"{name}: the generated module still imports {attribute or 'it'} from {module}"
-            self.findings.append(Problem(message, hint="Move it to a module that stays, and import it from there."))
+            self.findings.append(Problem(message, hint="Move it to a module that you keep, and import it from there."))
 
     def _global(self, change: AttributeChange) -> None:
         """A class, function, import or constant of upstream's module."""
@@ -97,7 +97,7 @@ class AdoptedConfig:
             self._cannot(change, "upstream means the builtin by this name", "Override what uses it.")
         else:
             upstream = self.run.upstream.rpartition(".")[2]
-            self.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
+            self.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name, so it has no effect")
 
     def _definition(self, change: AttributeChange, value: PatchedValue, nodes: list[Definition]) -> None:
         kind = "class" if isinstance(nodes[0], ast.ClassDef) else "function"
@@ -141,7 +141,7 @@ class AdoptedConfig:
         """A method or an attribute of one of upstream's classes."""
         value = change.value
         if change.cls.split(".")[0] in self.whole:
-            self.notes.append(f"{change.target}: the patcher replaces '{change.cls}' as well: without effect")
+            self.notes.append(f"{change.target}: the patcher also replaces '{change.cls}', so it has no effect")
         elif change.cls not in self.index.definitions:
             self._cannot(change, f"'{change.cls}' is not defined at the top level", "Patch the class around it.")
         elif value is None:
@@ -231,7 +231,7 @@ class AdoptedConfig:
                     bad.append(use.name)
         if bad:
             names = ", ".join(f"'{name}'" for name in bad)
-            why = f"{value.label} uses {names}, which the generated module has not, or has with another meaning"
+            why = f"{value.label} uses {names}, which the generated module lacks, or has with another meaning"
             self._cannot(change, why, "Copy the function into the config and import what it uses.")
         return not bad
 
@@ -257,15 +257,13 @@ class AdoptedConfig:
         """Upstream's classes that take up a mark which the replaced function bore."""
         for name, decorator in self._decorators(_TAKER):
             if any(isinstance(node, ast.Name) and node.id == function for node in ast.walk(decorator)):
-                self._drop(
-                    name, _TAKER, f"It takes up a mark that upstream's {function} bears and the new one does not."
-                )
+                self._drop(name, _TAKER, f"It reads a mark that upstream's {function} has and the new one lacks.")
 
     def _take_routers_off(self, cls: str) -> None:
         for router in _ROUTERS:
             for name, _ in self._decorators(router):
                 if name == cls:
-                    self._drop(name, router, "It would run something else in place of the patched forward.")
+                    self._drop(name, router, "It would run something else instead of the patched forward.")
 
     def _drop(self, name: str, decorator: str, why: str) -> None:
         if name not in self.whole:
@@ -317,11 +315,11 @@ class AdoptedConfig:
             yield ""
         yield from self.blocks
         if allowances:
-            yield f"# What is so under {self.function} as well."
+            yield f"# These also hold under {self.function}."
             yield from (f"config.allow({entry.code!r}, {entry.reason!r}, {entry.target!r})" for entry in allowances)
             yield ""
         if self.findings:
-            yield f"# What {self.function} does beside and this config does not:"
+            yield f"# {self.function} also does this, and this config does not:"
             for finding in self.findings:
                 yield from textwrap.wrap(finding.message, 110, initial_indent="# - ", subsequent_indent="#   ")
                 yield from textwrap.wrap(finding.hint, 110, initial_indent="#   ", subsequent_indent="#   ")

@@ -12,7 +12,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
 _REASONS = {
-    "PG201": "taken over with its own signature: pass by keyword what it has in another place",
+    "PG201": "it keeps its own signature: pass by keyword what it has in another position",
     "PG202": "it is called as it was under the monkey patch",
     "PG205": "it returns what it returned under the monkey patch",
     "PG222": "the monkey patch's class lacks it as well",

@@ -49,7 +49,7 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
             function(**request.arguments)
         except Exception as error:
             message = f"the patcher {_path(function)} failed on '{upstream}': {type(error).__name__}: {error}"
-            hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
+            hint = "Its changes show only when it runs: does its version fit the installed transformers?"
             raise PatchgenError(message, hint=f"{_raised(error)} {hint}") from error
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
     home = str(getattr(function, "__module__", ""))

@@ -142,10 +142,10 @@ def _readable(value: Any, name: str, wrapper: str) -> Replacement:
         if free:
             raise PatchgenError(f"it uses {', '.join(free)} of the function that it is defined in")
     if wrapper and not any(text.lstrip("@ ").startswith(wrapper) for text in replacement.decorators):
-        raise PatchgenError(f"it is made a {wrapper} where it is put in place, which its source does not show")
+        raise PatchgenError(f"it becomes a {wrapper} where it is installed, which its source does not show")
     is_wrapped = "__wrapped__" in getattr(value, "__dict__", {})
     if is_wrapped and name.rpartition(".")[2] != replacement.name:
-        raise PatchgenError("it is wrapped where it is put in place, which its source does not show")
+        raise PatchgenError("it is wrapped where it is installed, which its source does not show")
     return replacement
 
 

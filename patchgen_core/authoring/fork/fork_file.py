@@ -73,7 +73,7 @@ def read_fork(path: Path) -> Fork:
     source = read_source(path)
     if not source.index.classes:
         hint = "Name the file that was copied from upstream's modeling module and changed."
-        raise PatchgenError("this is no fork of a modeling file: it defines no class", Location(str(path)), hint)
+        raise PatchgenError("this is not a fork of a modeling file: it defines no class", Location(str(path)), hint)
     folder, parts = path.parent, list[str]()
     while (folder / "__init__.py").is_file():
         parts.append(folder.name)

@@ -193,7 +193,7 @@ def _of_definitions(fork: ModuleParts, made: ModuleParts) -> Iterator[Mismatch]:
         if name not in made.forms:
             yield Mismatch(name, f"{name} is missing", nodes[0].lineno)
         elif made.forms[name] != fork.forms[name]:
-            yield Mismatch(name, f"{name} is another", nodes[0].lineno)
+            yield Mismatch(name, f"{name} differs", nodes[0].lineno)
     for name in made.definitions:
         if name not in fork.definitions:
             yield Mismatch(name, f"{name} is upstream's, and the fork lacks it")

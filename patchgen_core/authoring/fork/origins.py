@@ -102,7 +102,7 @@ class OriginFinder:
         return Origin(best.module, best.release, best.share, runner_up, versions)
 
     def _no_fork(self, found: Sequence[_Likeness]) -> PatchgenError:
-        message = "this is no fork of a modeling file of transformers"
+        message = "this is not a fork of a modeling file of transformers"
         if found:
             best = found[0]
             near = f"{best.module} of {best.release.version}"

@@ -59,7 +59,7 @@ def make_table(start: Path, search_root: Path | None = None, package_prefix: str
     if path.is_file():
         if read_table(path) is not None:
             location = Location(str(path), key_line(path, "patchgen", "tool"))
-            raise PatchgenError("there is a [tool.patchgen] table already", location, "Change it there.")
+            raise PatchgenError("there is already a [tool.patchgen] table", location, "Change it there.")
         tables = read_toml(path)
     root = start / search_root if search_root is not None else _find_search_root(base, package_prefix, tables)
     root = Path(os.path.abspath(root))
@@ -68,7 +68,7 @@ def make_table(start: Path, search_root: Path | None = None, package_prefix: str
         raise PatchgenError(message, hint=_HINT)
     prefix = package_prefix or _package_name(root, base)
     if not all(part.isidentifier() for part in prefix.split(".")):
-        raise PatchgenError(f"'{prefix}' is no name of a package", hint="Name it: --package-prefix acme.models.")
+        raise PatchgenError(f"'{prefix}' is not a name of a package", hint="Name it: --package-prefix acme.models.")
     folder = root.relative_to(base).as_posix()
     table = _table_text(folder, prefix)
     text = _append(path, table, {"search_root": folder, "package_prefix": prefix, "diffs": True})
@@ -104,7 +104,9 @@ def _append(path: Path, table: str, values: dict[str, Any]) -> str:
         is_added = False
     if not is_added:
         hint = f"Write it into the file yourself:\n{table}".rstrip()
-        raise PatchgenError("no table can be added at the end, as 'tool' is written", Location(str(path)), hint)
+        raise PatchgenError(
+            "no table can be added at the end, because of how 'tool' is written", Location(str(path)), hint
+        )
     return text
 
 
@@ -133,7 +135,7 @@ def _find_package(base: Path, tables: dict[str, Any]) -> Path:
     if len(chosen := namesake or packages) == 1:
         return chosen[0]
     paths = ", ".join(f"'{display_path(package)}'" for package in packages)
-    message = f"which package has the patch configs cannot be told: there are {paths}"
+    message = f"the package with the patch configs is ambiguous: there are {paths}"
     raise PatchgenError(message if packages else f"there is no package in '{display_path(base)}'", hint=_HINT)
 
 

@@ -49,7 +49,7 @@ def add_ignores(path: Path, text: str | None = None) -> Addition:
     except ValueError:
         is_added = False
     if not is_added:
-        return Addition(PART, path, lines, reason="its tables have a form to which nothing can be added for sure")
+        return Addition(PART, path, lines, reason="nothing can be added safely to its tables in their form")
     return Addition(PART, path, lines, new)
 
 

@@ -62,10 +62,13 @@ def find_classification(upstream: UpstreamSource, generic: SourceFile) -> Iterat
         if not cls.name.endswith("ForSequenceClassification"):
             continue
         if GENERIC not in map(last_name, cls.bases):
-            reason = "it is no plain heir of GenericForSequenceClassification: it pools and computes its loss itself"
+            reason = (
+                "it does more than inherit from GenericForSequenceClassification: it pools and computes its loss "
+                "itself"
+            )
             yield Unpatched(cls.name, reason, "head")
             continue
-        reason = f"it has methods of its own beside those of {GENERIC}, or that is another one than known"
+        reason = f"it has methods of its own besides those of {GENERIC}, or that class is not the known one"
         patch = _patch(upstream, cls, generic) if not methods_of(cls) else None
         yield patch or Unpatched(cls.name, reason, "head")
 

@@ -143,13 +143,13 @@ def _declared(text: str) -> Iterator[tuple[int, str]]:
 def _check_free(paths: Sequence[Path], force: bool) -> None:
     there = [path for path in paths if read_text(path) is not None]
     if there and not force:
-        hint = "Pass --force to write over it." if len(there) == 1 else "Pass --force to write over all of them."
-        problems = [Problem("there is a file already", Location(str(path)), hint) for path in there]
+        hint = "Pass --force to overwrite it." if len(there) == 1 else "Pass --force to overwrite all of them."
+        problems = [Problem("there is already a file", Location(str(path)), hint) for path in there]
         raise PatchgenError.from_problems(problems)
 
 
 def _nothing(module: str, left: Sequence[Unpatched]) -> PatchgenError:
     reasons = [f"{entry.name}: {entry.reason}." for entry in left]
-    hint = "\n  ".join(["What was looked at:", *reasons]) if reasons else ""
+    hint = "\n  ".join(["These were examined:", *reasons]) if reasons else ""
     hint = hint or "It has no RMSNorm, gated MLP, rotary function, experts or language modeling loss that a slot fits."
     return PatchgenError(f"nothing of '{module}' fits an op slot, so there is no config to write", hint=hint)

@@ -125,9 +125,9 @@ _BALANCE_SHAPE = _shape_of(_BALANCE, "gate_logits", "num_experts", "top_k", "att
 def _why_not(function: Function) -> str:
     text = ast.unparse(function)
     if "_bias" in text:
-        return "they have biases, which moe_experts/standard has no place for"
+        return "they have biases, which moe_experts/standard does not take"
     if "@ self.gate_up_proj" in text or "bmm" in text or "torch.matmul" in text:
-        return "their parameters have inputs first, and moe_experts/standard wants outputs first"
+        return "their parameters have inputs first, but moe_experts/standard needs outputs first"
     if "_apply_gate" in text:
-        return "they gate in a way of their own (_apply_gate), and moe_experts/standard computes act(gate) * up"
+        return "they have a gate of their own (_apply_gate), but moe_experts/standard computes act(gate) * up"
     return "their loop is not the one of moe_experts/standard"

@@ -99,7 +99,7 @@ def _region(body: Sequence[ast.stmt]) -> _Region:
     last, call = _loss(body)
     logits = next((k.value for k in call.keywords if k.arg == "logits"), call.args[0] if call.args else None)
     if not isinstance(logits, ast.Name) or logits.id != "logits":
-        raise _Unfit("its loss is not of the logits as they come out of the head")
+        raise _Unfit("its loss does not use the logits as they come out of the head")
     head = next((n for n in range(last - 1, -1, -1) if _makes_logits(body[n])), None)
     if head is None:
         raise _Unfit("its logits do not come out of a head in one call")
@@ -126,13 +126,13 @@ def _loss(body: Sequence[ast.stmt]) -> tuple[int, ast.Call]:
         value = inner.value if isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) == "loss" else None
         if isinstance(value, ast.Call) and own_attribute(value.func) == "loss_function":
             if len(statement.body) > 1 or statement.orelse:
-                raise _Unfit("it does more with the labels than the loss function of transformers")
+                raise _Unfit("it does more with the labels than transformers' loss function")
             odd = [k.arg for k in value.keywords if k.arg and k.arg not in _LOSS_ARGUMENTS]
             if odd or len(value.args) > 3:
                 raise _Unfit(f"its loss takes more than logits and labels: {', '.join(map(str, odd))}")
             labels = next((k.value for k in value.keywords if k.arg == "labels"), [*value.args, None, None][1])
             if not isinstance(labels, ast.Name) or labels.id != "labels":
-                raise _Unfit("its loss is of other labels than those it is given")
+                raise _Unfit("its loss uses other labels than those it gets")
             return number, value
     raise _Unfit("it computes its loss by itself, not by the loss function of causal language models")
 
@@ -150,7 +150,7 @@ def _states(body: Sequence[ast.stmt], head: int, argument: ast.expr) -> tuple[in
         used = {n.id for n in ast.walk(argument.slice) if isinstance(n, ast.Name)}
         if isinstance(before, ast.Assign) and ast.unparse(before.targets[0]) in used:
             return head - 1, argument.value.id
-        raise _Unfit("it picks positions in a way of its own before the head")
+        raise _Unfit("it picks positions in its own way before the head")
     if isinstance(before, ast.Assign) and isinstance(before.value, ast.Call):
         call = before.value
         is_sliced = last_name(call.func) == "slice_logits_to_keep" and bool(call.args)
@@ -158,7 +158,7 @@ def _states(body: Sequence[ast.stmt], head: int, argument: ast.expr) -> tuple[in
             return head - 1, ast.unparse(call.args[0])
     if _is_plain(argument):
         return head, ast.unparse(argument)
-    raise _Unfit("something else stands between the hidden states and the head")
+    raise _Unfit("something else is between the hidden states and the head")
 
 
 def _is_plain(node: ast.expr) -> bool:
@@ -254,7 +254,7 @@ def _check_after(body: Sequence[ast.stmt], region: _Region) -> None:
         loads = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         odd = [n.id for n in loads if n.id in assigned and (n.id != "logits" or id(n) not in passed)]
         if odd:
-            raise _Unfit(f"it uses '{odd[0]}' below the loss as well")
+            raise _Unfit(f"it also uses '{odd[0]}' after the loss")
 
 
 def _kernel_call(upstream: UpstreamSource, cls: ast.ClassDef, function: Function, region: _Region) -> list[str]:

@@ -56,9 +56,9 @@ def find_mlps(upstream: UpstreamSource) -> Iterator[Finding]:
         activation = _activation(upstream, cls, gated)
         slot = _SLOTS.get(activation.name)
         if slot is None:
-            named = f"'{activation.name}'" if activation.name else "not told by the configuration's text"
+            named = f"'{activation.name}'" if activation.name else "not given in the configuration's source"
             key = f" ({activation.key})" if activation.key else ""
-            reason = f"its activation{key} is {named}: swiglu_mlp has SiLU, geglu_mlp GELU in its tanh form"
+            reason = f"its activation{key} is {named}: swiglu_mlp computes SiLU, geglu_mlp GELU in its tanh form"
             yield Unpatched(cls.name, reason, "MLP")
         else:
             lines = _lines(upstream, cls, gated, activation, slot)
@@ -163,7 +163,7 @@ def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) ->
     if not acts or not ("MLP" in cls.name or "Mlp" in cls.name or "FeedForward" in cls.name):
         return ""
     if "gate_up_proj" in text or (".chunk(2" in text and "*" in text):
-        return "one fused projection makes gate and up, where the patch is of an MLP with one for each"
+        return "one fused projection makes gate and up, but the patch is for an MLP with one for each"
     if "gate" in text and "*" in text:
         return "it does more than down(act(gate(x)) * up(x)) with three projections"
     return "it has no gate: neither SwiGLU nor GEGLU"

@@ -23,7 +23,7 @@ _HEADS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
 )
-_NO_TYPE = "Name one as 'model_type' of a config.json has it."
+_NO_TYPE = "Use a model type as a config.json has it under 'model_type'."
 _OTHERS = ("MODEL_FOR_PRETRAINING_MAPPING_NAMES", "MODEL_MAPPING_NAMES")
 
 
@@ -99,7 +99,7 @@ class ModelTypes:
                 return ModelType(name, module, configs[name][0], classes, base)
         raise PatchgenError(
             f"no modeling module of 'transformers.models.{self._folder(name)}' defines {' or '.join(classes)}",
-            hint=f"'{name}' takes its classes from elsewhere: write a config for the module that has them.",
+            hint=f"'{name}' takes its classes from elsewhere: write a config for that module.",
         )
 
     def model_of(self, config_class: str) -> str:

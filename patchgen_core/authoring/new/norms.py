@@ -58,7 +58,9 @@ def find_norms(upstream: UpstreamSource) -> Iterator[Finding]:
             yield Unpatched(cls.name, _why_not(cls, text.node), "norm")
     for name in ("RMSNorm", "LayerNorm"):
         if f"nn.{name}(" in upstream.source.text and not any(kinds):
-            yield Unpatched(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")
+            yield Unpatched(
+                f"nn.{name}", "the norms are torch's own modules, so upstream has no class to patch", "norm"
+            )
 
 
 def _call(kind: str, slot: NewSlot, argument: str, eps: str) -> tuple[list[str], str]:
@@ -101,13 +103,13 @@ def _why_not(cls: ast.ClassDef, function: Function) -> str:
     text = ast.unparse(cls)
     own = methods_of(cls)
     if len(function.args.args) > 2:
-        return "it takes a gate or more beside the hidden states, which rms_norm has no place for"
+        return "it takes more than the hidden states, such as a gate, and rms_norm does not"
     if "running_var" in text:
-        return "it normalizes by running statistics: it is no RMSNorm"
+        return "it normalizes by running statistics, so it is not an RMSNorm"
     if "mean(" in text.replace("pow(2).mean", "").replace("square().mean", "") or ".var(" in text:
-        return "it takes the mean off before it scales: it is no RMSNorm"
+        return "it subtracts the mean before it scales, so it is not an RMSNorm"
     if "self.weight" not in "".join(ast.unparse(f) for name, f in own.items() if name != "__init__"):
         return "it has no weight, which rms_norm multiplies by"
     if return_value(function, own) is None:
-        return "it does more than to scale and to multiply by its weight"
+        return "it does more than scale and multiply by its weight"
     return "it casts or scales in another order than rms_norm/standard and one_plus_weight"

@@ -60,10 +60,12 @@ def find_plan_and_layout(
     plan = find_plan(upstream, experts, auto_parts)
     layout = find_expert_layout(upstream, types.source(CONVERSION_MODULE))
     if plan is None:
-        reason = "the module's text does not tell the names of the experts' parameters in each of its heads"
+        reason = "the module's source does not show the names of the experts' parameters in each of its heads"
         result.left.append(Unpatched("'parallel_plan.py'", reason, "plan"))
     if not layout.name:
-        reason = f"transformers converts checkpoints by {', '.join(layout.operations)}, which no ready converter does"
+        reason = (
+            f"transformers converts checkpoints by {', '.join(layout.operations)}, which no built-in converter does"
+        )
         own = f"{reason}: write one of your own"
         result.left.append(Unpatched("'checkpoint_tensor_converter.py'", own, "converter"))
     return plan, layout

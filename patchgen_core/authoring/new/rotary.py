@@ -65,11 +65,11 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
             if value is not None and normal(value.node, roles) == _form(half, last):
                 return _odd_calls(upstream, function)
     if "float()" in text or "float32" in text:
-        return "it computes in float32 of its own, and rounds at another place than the kernels"
+        return "it computes in float32 itself, and rounds at a different point from the kernels"
     if "rotary_dim" in text or "rot_dim" in text or "_pass" in text:
-        return "it rotates a part of each head (partial), and rotary_pos_emb/full whole heads"
+        return "it rotates a part of each head (partial), but rotary_pos_emb/full rotates whole heads"
     if "repeat_interleave" in text or "view_as_complex" in text:
-        return "it rotates neighbouring entries (interleaved), and rotary_pos_emb/full halves"
+        return "it rotates neighbouring entries (interleaved), but rotary_pos_emb/full rotates halves"
     return "it is not the rotation of whole heads by halves"
 
 
@@ -77,11 +77,11 @@ def _how(half: Function | None) -> str:
     """Why a function is not the one that rotates by halves; empty when it is."""
     value = return_value(half) if half is not None else None
     if value is None or len(value.parameters) != 1:
-        return "what it rotates by is not in the module"
+        return "the function that it rotates with is not in the module"
     if normal(value.node, {value.parameters[0]: "x"}) == _BY_HALVES:
         return ""
     if "2" in {ast.unparse(n.step) for n in ast.walk(value.node) if isinstance(n, ast.Slice) and n.step is not None}:
-        return "it rotates neighbouring entries (interleaved), and rotary_pos_emb/full halves"
+        return "it rotates neighbouring entries (interleaved), but rotary_pos_emb/full rotates halves"
     return "it rotates in another direction, or other parts, than rotary_pos_emb/full"
 
 

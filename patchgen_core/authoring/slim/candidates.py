@@ -188,7 +188,7 @@ def _gone_decorators(use: Use, function: Function) -> list[str]:
     own = {meaning(text) for text in replacement.decorators}
     theirs = [ast.unparse(decorator) for decorator in function.decorator_list]
     if own - {meaning(text) for text in theirs}:
-        raise NoEdits("its decorators are others than upstream's")
+        raise NoEdits("its decorators differ from upstream's")
     if patch.kind == "method_override" and patch.keep_decorators:
         return []
     return [decorator_name(d) for d in function.decorator_list if meaning(ast.unparse(d)) not in own]

@@ -122,7 +122,7 @@ class _Differ:
         keep = {number - first for number in self.new.string_lines}
         indent = self.new.indent(first)
         if not all(line.startswith(indent) or not line.strip() or n in keep for n, line in enumerate(lines)):
-            raise NoEdits("several statements stand on one line")
+            raise NoEdits("several statements share a line")
         return tuple(shift(lines, indent, "", keep))
 
     def _insert(self, ours: list[ast.stmt], number: int, lines: tuple[str, ...], is_body: bool) -> PlacedCode:
@@ -133,7 +133,7 @@ class _Differ:
             if place:
                 return PlacedCode(place, (REST, *lines))
         if number == len(ours):
-            raise NoEdits("no place of upstream's is right before what is added")
+            raise NoEdits("no place in upstream's code is right before the addition")
         return PlacedCode(self._place(ours[number : number + 1]), (*lines, REST))
 
     def _replace(self, block: list[ast.stmt], i: int, j: int, parts: list[_Part], is_body: bool) -> Iterator[EditText]:
@@ -208,7 +208,7 @@ class _Differ:
         for one, other in _differing(ours, theirs):
             old, new = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
             if "\n" in old or "\n" in new or not self._is_only_expression(old, one):
-                raise NoEdits("the place of an expression cannot be told")
+                raise NoEdits("the place of an expression is ambiguous")
             yield replaced_code(old, new)
 
     def _argument_texts(self, ours: ast.expr, theirs: ast.expr) -> tuple[str, str] | None:
@@ -239,7 +239,7 @@ class _Differ:
     def _place(self, statements: Sequence[ast.stmt]) -> str:
         place = self._try_place(statements)
         if not place:
-            raise NoEdits(f"upstream's line {statements[0].lineno} cannot be told from others")
+            raise NoEdits(f"upstream's line {statements[0].lineno} is the same as others")
         return place
 
     def _try_place(self, statements: Sequence[ast.stmt]) -> str:

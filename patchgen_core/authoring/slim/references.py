@@ -46,7 +46,7 @@ class References:
             given = {id(part) for node in nodes for part in ast.walk(node)}
             for node in ast.walk(tree):
                 if isinstance(node, ast.Name) and node.id == local and id(node) not in given:
-                    raise NoEdits(f"its replacement is used at {Location(str(file), node.lineno)} otherwise")
+                    raise NoEdits(f"its replacement is used in another way at {Location(str(file), node.lineno)}")
             if nodes:
                 calls[file] = [_call_at(self.files.get(file), node) for node in nodes]
         return calls
@@ -72,7 +72,7 @@ class References:
             raise NoEdits(f"{error.problems[0].location} may use it, and is not valid Python") from None
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute) and node.attr == name:
-                raise NoEdits(f"its replacement is used at {Location(str(path), node.lineno)} otherwise")
+                raise NoEdits(f"its replacement is used in another way at {Location(str(path), node.lineno)}")
             if isinstance(node, ast.ImportFrom) and absolute_module(node, package) in homes:
                 for alias in node.names:
                     if alias.name == "*":
@@ -95,7 +95,7 @@ def _call_at(file: EditedFile, node: ast.Call) -> cst.Call:
         if isinstance(call, cst.Call) and position.start.line == node.lineno and _attribute(call) in EDIT_CALLS:
             names = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             if names.intersection(_SETTINGS):
-                raise NoEdits(f"{Location(str(file.path), node.lineno)} says more of it than an edit does")
+                raise NoEdits(f"{Location(str(file.path), node.lineno)} says more about it than an edit does")
             return call
     raise NoEdits(f"{Location(str(file.path), node.lineno)} cannot be rewritten")
 
@@ -132,7 +132,7 @@ def declared_edit(decorator: cst.Decorator, edit: str = "") -> str:
         raise NoEdits("its replacement is declared by another call")
     names = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     if names.intersection(_SETTINGS):
-        raise NoEdits("its declaration says more than that of an edit does")
+        raise NoEdits("its declaration says more than an edit's does")
     new = _as_edit(call)
     if edit:
         target, *rest = (argument.with_changes(comma=cst.MaybeSentinel.DEFAULT) for argument in new.args)

@@ -123,7 +123,7 @@ class _Carrier:
         edit = self.edit.changed(at=self._unmapped(ast.unparse(chosen[0])))
         if len(self._matches(edit, self.new)) != 1 or why_not(edit, self.new):
             return None
-        return CarriedEdit("moved", edit, "what stood beside it no longer does")
+        return CarriedEdit("moved", edit, "the code beside it has gone")
 
     def _elsewhere(self) -> CarriedEdit | None:
         """The place in another function of the new release, if the very code of it is in one, and new there."""
@@ -141,7 +141,7 @@ class _Carrier:
         edit = DeclaredEdit(replace(edit.planned, method=places[0].partition(".")[2], accessor=""))
         if why_not(edit, self.others[places[0]][1]):
             return None
-        return CarriedEdit("moved", edit, f"upstream has it in {places[0]} now")
+        return CarriedEdit("moved", edit, f"upstream now has it in {places[0]}")
 
     def _has(self, wanted: list[list[str]], old: ReleaseDefinition | None, new: ReleaseDefinition, name: str) -> bool:
         is_called = name.rpartition(".")[2] in self.new.identifiers
@@ -185,12 +185,12 @@ class _Carrier:
                 return None
             return CarriedEdit("changed", edit, "the edit leaves it upstream's", base, theirs)
         if self.edit.patch.kind == "code_deletion":
-            reason = "upstream changed what the edit takes out"
+            reason = "upstream changed the code that the edit removes"
             conflict = Conflict(1, reason, base, "", theirs, merged_line=1)
             return CarriedEdit("changed", self.edit, "", base, theirs, conflict)
         merge = self._merge(before, base, theirs)
         if merge.is_upstream:
-            detail = "upstream does there now what the edit does: delete it"
+            detail = "upstream now does there what the edit does: delete it"
             return CarriedEdit("now upstream", self.edit, detail, base, theirs)
         if not merge.merged.is_clean:
             return self._conflict(merge, base, theirs)

@@ -17,9 +17,9 @@ def carry_parameter(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefi
     name = edit.code.partition(":")[0].partition("=")[0].strip()
     is_removal = edit.patch.kind == "parameter_removal"
     if is_removal and edit.patch.at in before and edit.patch.at not in after and len(after) < len(before):
-        return CarriedEdit("now upstream", edit, f"upstream has no parameter '{edit.patch.at}' any more: delete it")
+        return CarriedEdit("now upstream", edit, f"upstream no longer has a parameter '{edit.patch.at}': delete it")
     if name in after:
-        return CarriedEdit("now upstream", edit, f"upstream has the parameter '{name}' itself now: delete it")
+        return CarriedEdit("now upstream", edit, f"upstream now has the parameter '{name}' itself: delete it")
     at = edit.patch.at
     if not at or at in after:
         return CarriedEdit("stays", edit)
@@ -29,7 +29,7 @@ def carry_parameter(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefi
         if other not in before and others:
             return CarriedEdit("moved", edit.changed(at=other), f"'{at}' is called '{other}' now")
     hint = did_you_mean(at, after) or f"It has: {', '.join(after)}."
-    return CarriedEdit("gone", edit, f"it has no parameter '{at}' any more; {hint[:1].lower()}{hint[1:].rstrip('.')}")
+    return CarriedEdit("gone", edit, f"it no longer has a parameter '{at}'; {hint[:1].lower()}{hint[1:].rstrip('.')}")
 
 
 def _names(definition: ReleaseDefinition) -> list[str]:

@@ -69,7 +69,7 @@ def _renamed(source: str, renames: dict[str, str]) -> str:
 def _changed_value(name: str, old_name: str, before: PlaceValues, after: PlaceValues) -> Finding:
     sources = after.sources.get(name, set())
     if not sources - {ENTRY}:
-        return Finding("gone", name, "used", "nothing of upstream's binds it before the edit any more", "must change")
+        return Finding("gone", name, "used", "upstream's code no longer binds it before the edit", "must change")
     texts = [
         " or ".join(sorted(values.texts.get(source, source) for source in one))
         for values, one in ((before, before.sources[old_name]), (after, sources))
@@ -82,7 +82,11 @@ def _unread(before: PlaceValues, after: PlaceValues, renames: dict[str, str]) ->
     for name in sorted(before.readers):
         if renames.get(name, name) not in after.readers:
             yield Finding(
-                "changed", name, "used", "nothing of upstream's reads the edit's value of it any more", "review"
+                "changed",
+                name,
+                "used",
+                "upstream's code no longer reads the value that the edit assigns to it",
+                "review",
             )
 
 

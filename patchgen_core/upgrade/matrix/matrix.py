@@ -231,7 +231,7 @@ class _Matrix:
             return ()
         if not base.version:
             return ("nothing is compared: no generated file says which version it is based on, and none is installed",)
-        where = f"{self.releases.distribution} {base.version}, which it is based on, cannot be had"
+        where = f"{self.releases.distribution} {base.version}, which it is based on, is not available"
         if recorded_module(self.selection.project, loaded, base.version) is None:
             return (f"nothing is compared: {where}",)
         return (f"{where}: compared with the checked-in files, and every error of a contract rule counts as new",)

@@ -38,7 +38,7 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
     try:
         merged = read_text(edits.result)
     except PatchgenError as error:
-        broken = Conflict(1, f"the merged text cannot be trusted: {error}", base, ours, theirs)
+        broken = Conflict(1, f"the merged text is not reliable: {error}", base, ours, theirs)
         return Merged(ours, "syntax", (broken,))
     conflicts = edits.placed() or tuple(_conflicting_uses(edits, merged, aligned.theirs))
     how: Literal["same", "lines", "syntax"] = "syntax"
@@ -98,7 +98,7 @@ def _reason(new: NewUse, merged: DefinitionText, unbound: frozenset[str]) -> str
     """Why a new use is a conflict, where ``unbound`` are the names that the merged text binds no more."""
     name = new.use.name.lstrip("*")
     if new.source is None and name in unbound:
-        return f"'{name}' is used here, and nothing binds it any more: one side uses it, the other removed it"
+        return f"'{name}' is used here, but nothing binds it now: one side uses it, the other removed it"
     by = "" if new.source is None else f": `{merged.source.lines[new.source.lineno - 1].strip()}`"
     where = "in upstream's text" if new.is_lost else "in either text"
     return f"'{name}' has another value here than {where}{by}"

@@ -41,7 +41,7 @@ def without_nested(edits: Edits, sides: Sides) -> list[Sides]:
         first, *others = (block.units[block.places[number][0]] for number in block.numbers)
         more = f" and {len(others)} more" if others else ""
         place = f"you have upstream's {short(first)}{more} in a block of your own"
-        edits.notes.append(f"{place}: what upstream changed of it is changed there, and other paths are as they were")
+        edits.notes.append(f"{place}: upstream's change is made there, and other paths stay as they were")
     return [sides, *inner]
 
 

@@ -87,7 +87,7 @@ def find_bypasses(edits: Edits) -> Iterator[str]:
         changed = [edit for edit in edits.edits if edit.start > source.end(node) and edits.is_code(edit)]
         if returns and node not in upstreams and changed:
             line = source.lines[node.lineno - 1].strip()
-            yield f"your `{line}` returns before what upstream changed, so that path is as it was"
+            yield f"your `{line}` returns before upstream's change, so that path stays as it was"
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:

@@ -38,7 +38,7 @@ def align_names(base: DefinitionText, ours: DefinitionText, theirs: DefinitionTe
         renamed = [_renamed(text, old, new) for text in (base, ours)]
         if renamed[0] is not None and renamed[1] is not None:
             if renamed[1] is not ours:
-                notes.append(f"upstream renamed '{old}' to '{new}', and so it is here")
+                notes.append(f"upstream renamed '{old}' to '{new}', and the merge does too")
             base, ours = renamed[0], renamed[1]
     for old, new in find_renames(base, ours).items():
         renamed = [_renamed(text, old, new) for text in (base, theirs)]

@@ -168,7 +168,7 @@ def _merge_returns(edits: Edits, base: SignatureText, ours: SignatureText, their
         state = edits.state
         if len(spots) < 3 or not merge_expression(edits, *spots):
             edits.go_back(state)
-            edits.notes.append("upstream changed the annotation of what is returned, and so did you: yours stays")
+            edits.notes.append("upstream and you both changed the return annotation: yours stays")
         return True
     edits.replace(ours.arrow, ours.colon, theirs.text.moved(theirs.arrow, theirs.colon, ""))
     return True
@@ -187,7 +187,7 @@ def merge_decorators(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> str:
         return "a decorator is there twice"
     common = [dump for dump in old if dump in mine and dump in new]
     if any([dump for dump in side if dump in common] != common for side in (mine, new)):
-        return "a side has the decorators in another order"
+        return "one side has the decorators in another order"
     gone = [node for dump, node in zip(mine, lists[1]) if dump in old and dump not in new]
     renamed = _renamed_kernels(lists)
     if renamed:
@@ -197,7 +197,7 @@ def merge_decorators(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> str:
     if added and any(dump not in mine and dump not in new for dump in old):
         return "upstream changed a decorator that you removed or changed"
     if _kernels(new, lists[2], [*old, *mine]):
-        return "upstream now lets another kernel take the place of this definition"
+        return "upstream now lets another kernel replace this definition"
     _write_decorators(edits, ours, theirs, (gone, added))
     return ""
 
@@ -268,7 +268,7 @@ def merge_docstring(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> None:
             _replace_lines(edits, mine, indent + merged.removeprefix("    ") + "\n")
         else:
             name = getattr(ours.node, "name", "")
-            edits.notes.append(f"upstream changed the docstring of {name}, and so did you: yours stays")
+            edits.notes.append(f"upstream and you both changed the docstring of {name}: yours stays")
 
 
 def _docstring_text(unit: Unit) -> str:

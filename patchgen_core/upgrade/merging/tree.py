@@ -156,7 +156,7 @@ class TreeMerge:
         trio = base, ours, theirs
         if len({_handlers(unit) for unit in trio}) > 1:
             if theirs.dump != base.dump:
-                self._whole(trio, "both sides changed this statement, and its parts are not the same")
+                self._whole(trio, "both sides changed this statement, and its parts differ")
             return
         state = self.edits.state
         spots = [_spot(unit) for unit in trio]

@@ -24,9 +24,7 @@ def caller_findings(
     """What the callers of a target pass now that they did not, and the other way round."""
     for ours, before, after in called_functions(entry, old, new):
         if not entry.cls and _is_called(old, before.name) and not _is_called(new, after.name):
-            yield Finding(
-                "gone", entry.target_name.dotted, "caller", "nothing in the module uses it any more", "review"
-            )
+            yield Finding("gone", entry.target_name.dotted, "caller", "nothing in the module uses it now", "review")
             continue
         if entry.patch.is_edit:  # upstream's signature stays
             continue
@@ -92,7 +90,7 @@ def _caller(owner: str, old: Sequence[Call], new: Sequence[Call], callee: Change
     names = [{name for passed in one for name in passed} for one in (before, after)]
     added, removed = sorted(names[1] - names[0]), sorted(names[0] - names[1])
     phrases = [f"passes {_named(added)} now"] if added else []
-    phrases += [f"passes {_named(removed)} no more"] if removed else []
+    phrases += [f"no longer passes {_named(removed)}"] if removed else []
     is_other = not phrases and not broken
     if is_other:
         phrases.append(_other_arguments(before, after))

@@ -139,7 +139,7 @@ def _verdict(entry: PatchReplacement, target: TargetVerdict, findings: Sequence[
 def _without_module(patched: ConfigReplacements, old: ModuleView, modules: Sequence[str]) -> Comparison:
     """Every patch is gone with its module."""
     place = moved_module(old.name, modules)
-    where = f"; {place} may be what it became" if place else ""
+    where = f"; it may have become {place}" if place else ""
     module = Finding("moved" if place else "gone", old.name, "module", f"it is not there{where}", "must change")
     verdicts = []
     for entry in in_order(patched, old):

@@ -205,7 +205,7 @@ def _field_findings(name: str, cls: str, before: Fields, after: Fields) -> Itera
         return
     if name not in after.names:
         if after.is_whole:
-            yield Finding("gone", about, "field", "the configuration has no such field any more", "must change")
+            yield Finding("gone", about, "field", "the configuration no longer has such a field", "must change")
         return
     old, new = before.defaults.get(name), after.defaults.get(name)
     if _is_literal(old) and _is_literal(new) and old is not None and new is not None and not is_same_code(old, new):

@@ -121,10 +121,10 @@ def _why_lost(module: str, attribute: str, old: ModuleView, new: ModuleView) -> 
     if before is None:
         return ""
     if after is None:
-        return f"there is no module {module} any more"
+        return f"the module {module} no longer exists"
     if attribute and attribute in before.index.names and attribute not in after.index.names:
         has_lazy = "__getattr__" in after.index.names or after.source.path.name == "__init__.py"
-        return "" if has_lazy else f"{module} has no '{attribute}' any more"
+        return "" if has_lazy else f"{module} no longer has '{attribute}'"
     return ""
 
 

@@ -230,12 +230,12 @@ def output_findings(
     if not calls or not is_output(before[1].node) or old is None or new is None:
         return
     if old and not new and not is_output(after[1].node):
-        yield Finding("changed", about, "output", "it is no dataclass any more", "must change")
+        yield Finding("changed", about, "output", "it is no longer a dataclass", "must change")
         return
     passed = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
     gone = [field for field in old if field not in new and field in passed]
     if gone:
-        detail = f"it has no field {quoted(gone)} any more, which the replacement passes"
+        detail = f"it no longer has the field {quoted(gone)}, which the replacement passes"
         yield Finding("changed", about, "output", detail, "must change")
     most = max(sum(not isinstance(argument, ast.Starred) for argument in call.args) for call in calls)
     if old[:most] != new[:most]:

@@ -39,9 +39,7 @@ def describe(old: Function, new: Function) -> list[str]:
         results += _differences(name, before[name], after[name])
     for star, a, b in (("*", old.args.vararg, new.args.vararg), ("**", old.args.kwarg, new.args.kwarg)):
         if (a is None) != (b is None):
-            results.append(
-                f"takes {star}{b.arg}" if b is not None else f"takes no {star}{a.arg if a else ''} any more"
-            )
+            results.append(f"takes {star}{b.arg}" if b is not None else f"no longer takes {star}{a.arg if a else ''}")
         elif a is not None and b is not None and a.arg != b.arg:
             results.append(f"renames {star}{a.arg} to {star}{b.arg}")
     return results
@@ -143,7 +141,7 @@ def fit(callee: ChangedCallee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
     if not lacking:
         return Fit(False, "the replacement takes all of its parameters")
     if mine.takes_kwargs:
-        return Fit(False, f"the replacement takes {quoted(lacking)} by **{mine.kwargs_name} only")
+        return Fit(False, f"the replacement takes {quoted(lacking)} only by **{mine.kwargs_name}")
     return Fit(False, f"the replacement does not take {quoted(lacking)}")
 
 

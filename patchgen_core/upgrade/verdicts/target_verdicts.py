@@ -88,7 +88,7 @@ class _TargetComparison:
             return Finding(change.kind, name, "target", change.detail, "safe", change.diff)
         is_new = patched is not None and is_upstream(self.entry, after, self.new, patched)
         if is_new and patched is not None and not is_upstream(self.entry, before, self.old, patched):
-            detail = "upstream does now what the patch does: delete it"
+            detail = "upstream now does what the patch does: delete it"
             return Finding("now upstream", name, "target", detail, "review", change.diff)
         fits = self._fits(change)
         details = [change.detail, *(one.detail for one in fits)]

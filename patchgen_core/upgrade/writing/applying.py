@@ -81,7 +81,7 @@ def _unfinished(report: UpgradeReport, omissions: Sequence[Omission]) -> dict[Ke
             nouns = "patches" if len({rebase.noun for rebase in left}) > 1 else f"{left[0].noun}s"
             verb = "is" if len(left) == 1 else "are"
             message = f"{config.config} is not generated: {len(left)} of its {nouns} {verb} left"
-            hint = "Carry over what is left by hand, or decide that nothing is to be; then generate it."
+            hint = "Carry over the rest by hand, or decide that nothing is needed; then generate it."
             problems[config.path, config.config] = Problem(message, Location(config.path, config.line), hint)
     return problems
 

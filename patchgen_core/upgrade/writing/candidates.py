@@ -172,7 +172,7 @@ def _candidate(
         is_text = text != rebase.ours and not rebase.statements
         changes = replace_definition(file, line, rebase.ours, text) if is_text else {}
         if changes is None or (rebase.ours and node is None):
-            return f"line {line} of '{display_path(path)}' holds another text now"
+            return f"line {line} of '{display_path(path)}' has different text now"
         file.changed(changes).encoded  # noqa: B018 - raises where a character cannot be written
         arguments = [change for wish in wishes for change in wish.rebase.arguments]
         if reason := _contradiction(arguments):
@@ -184,7 +184,7 @@ def _candidate(
         return error.problems[0].message
     span = (source.first_line(node), source.last_line(node)) if node is not None else (line, line)
     if any(other.path == path and other.span[0] <= span[1] and span[0] <= other.span[1] for other in others):
-        return "it stands inside another definition that is written"
+        return "it is inside another definition that is written"
     configs = frozenset({*(use.config for use in uses), *((w.config.path, w.config.config) for w in wishes)})
     return Candidate(rebase, name, path, span, changes, renames, configs, is_marked)
 
@@ -209,7 +209,7 @@ def _argument_change(files: ConfigFiles, change: ArgumentChange) -> FileChanges:
         renamed = rename_call(file, change.location.line, change.call, change.new_call)
     if changes is None or renamed is None:
         what = f"'{change.name}' of {change.call}" if changes is None else change.call
-        raise PatchgenError(f"{what} is not written as a text in {change.location}", change.location)
+        raise PatchgenError(f"{what} is not a literal in {change.location}", change.location)
     return file.path, {**changes, **renamed}
 
 
@@ -218,7 +218,9 @@ def _statement_change(files: ConfigFiles, change: StatementChange) -> FileChange
     file = files.get(Path(change.location.file))
     changes = replace_statement(file, change.location.line, change.texts)
     if changes is None:
-        raise PatchgenError(f"{change.location} is no statement of the module that declares one edit", change.location)
+        raise PatchgenError(
+            f"{change.location} is not a statement of the module that declares one edit", change.location
+        )
     return file.path, changes
 
 
@@ -226,7 +228,7 @@ def _is_outside(project: Project, path: Path) -> str:
     """Why a file is none of the project's own; empty when it is one."""
     roots = (project.base, project.search_root)
     if "site-packages" in path.parts or not any(path.is_relative_to(root) for root in roots):
-        return f"it stands outside the project, in '{display_path(path)}'"
+        return f"it is outside the project, in '{display_path(path)}'"
     return ""
 
 

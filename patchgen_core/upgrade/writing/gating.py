@@ -89,7 +89,7 @@ class GateRun:
         skipped = dict.fromkeys((r.name, verdict_line(r)) for r in silent)
         lines += [f"{name} was skipped: {reason}" for name, reason in skipped]
         if not self.results:
-            lines.append(f"the gate checked nothing: it ended with exit code {self.exit_code}")
+            lines.append(f"the gate checked nothing and ended with exit code {self.exit_code}")
         return (*lines, *([self.reason] if self.reason else []))
 
 

@@ -22,8 +22,8 @@ def refuse_dirty(root: Path) -> None:
     """
     changed = uncommitted_files(root)
     if changed:
-        message = "this file has changes that are not committed"
-        hints = [""] * (len(changed) - 1) + [f"What is written could not be told from them: {_ALLOW}."]
+        message = "this file has uncommitted changes"
+        hints = [""] * (len(changed) - 1) + [f"You could not tell them from what is written: {_ALLOW}."]
         problems = [Problem(message, Location(str(path)), hint) for path, hint in zip(changed, hints)]
         raise PatchgenError.from_problems(problems)
 
@@ -60,6 +60,6 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _untold(root: Path, reason: str) -> PatchgenError:
-    message = f"git cannot tell which files are committed: {reason}"
-    hint = "Without it nothing that is written can be taken back: keep a copy, and pass --allow-dirty."
+    message = f"git cannot say which files are committed: {reason}"
+    hint = "Without it you cannot undo what is written: keep a copy, and pass --allow-dirty."
     return PatchgenError(message, Location(str(root)), hint)
