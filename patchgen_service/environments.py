@@ -147,7 +147,7 @@ def find_interpreter(name: str) -> Path:
     interpreter = Path(os.path.realpath(path))
     prefix = interpreter.parent.parent
     if prefix == Path(prefix.root) or next(prefix.glob("lib*/python3*"), None) is None:
-        raise InstallFailed(f"The environment could not be made: '{name}' is no Python.")
+        raise InstallFailed(f"The environment could not be made: '{name}' is not Python.")
     return interpreter
 
 

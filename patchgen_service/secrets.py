@@ -66,7 +66,7 @@ def open_secrets(folder: Path, environment: Mapping[str, str], is_local: bool) -
             raise PatchgenError(message, None, _HINT)
         _write_key(path)
     if path.stat().st_mode & 0o077:
-        raise PatchgenError(f"others may read the key in '{path}'", None, f"Take that from them: chmod 600 {path}")
+        raise PatchgenError(f"others may read the key in '{path}'", None, f"Restrict it: chmod 600 {path}")
     return SecretBox(path.read_text(encoding="ascii", errors="replace"))
 
 

@@ -49,7 +49,7 @@ class Store:
             reason = "it is no longer kept" if isinstance(error, FileNotFoundError) else error.strerror
             raise StoreError(f"the stored file {digest[:12]} cannot be read: {reason}") from None
         if digest_of(data) != digest:
-            raise StoreError(f"the stored file {digest[:12]} is damaged: its bytes are not those that were stored")
+            raise StoreError(f"the stored file {digest[:12]} is damaged: its bytes are not the ones that were stored")
         return data
 
     def path(self, digest: str) -> Path:

@@ -47,7 +47,7 @@ def enter_by_forge(session: Session, account: ForgeAccount, adds_unknown: bool, 
     if not adds_unknown:
         return None
     person = sign_in_by_forge(session, account.provider, account.id, account.login, account.email, now)
-    assert person is not None, "a person who was just added is not kept out"
+    assert person is not None, "a person who was just added cannot be locked out"
     for repository in session.scalars(select(Repository).order_by(Repository.id)):
         set_role(session, person, repository, "viewer", person.name, now)
     return person

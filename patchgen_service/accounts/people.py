@@ -32,7 +32,7 @@ def add_person(
     if not insert_once(
         session, Person, name=name, email=email, password=hashed, identities={}, is_admin=is_admin, created=now
     ):
-        raise PatchgenError(f"there is a person '{name}' already")
+        raise PatchgenError(f"there is already a person '{name}'")
     write_audit(session, actor, "person.add", now, name, is_admin=is_admin)
     return find_person(session, name)
 

@@ -78,7 +78,9 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = commands.add_parser(
         "add-user",
         help="add a person who signs in",
-        description="Add a person. Their password is asked for, or read from standard input or PATCHGEN_PASSWORD.",
+        description=(
+            "Add a person. The command asks for their password, or reads it from standard input or PATCHGEN_PASSWORD."
+        ),
     )
     parser.add_argument("name")
     parser.add_argument("--email", default="")
@@ -89,38 +91,36 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         action="append",
         default=[],
         metavar="FORGE=LOGIN",
-        help="may come in by this account, such as github=ada, and then needs no password",
+        help="may sign in with this account, such as github=ada, and then needs no password",
     )
     parser = commands.add_parser(
         "change-user",
-        help="change a person's password or roles, or keep them out",
-        description="Change a person. A new password is asked for, or read as for add-user.",
+        help="change a person's password or roles, or lock them out",
+        description="Change a person. The command asks for a new password, or reads it as add-user does.",
     )
     parser.add_argument("name")
-    parser.add_argument("--password", action="store_true", help="give them a new one, and sign them out everywhere")
+    parser.add_argument("--password", action="store_true", help="set a new one, and sign them out everywhere")
     parser.add_argument("--role", **_ROLE)
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--keep-out", action="store_true", help="let them in no more, nor their tokens")
+    way.add_argument("--keep-out", action="store_true", help="lock them and their tokens out")
     way.add_argument("--let-in", action="store_true", help="let them in again")
     parser = commands.add_parser("add-repository", help="add a git repository", description="Add a git repository.")
-    parser.add_argument("name", help="what pages call it, and its path on its forge, such as acme/models")
+    parser.add_argument("name", help="its name on pages, and its path on its forge, such as acme/models")
     parser.add_argument("url", help="git address, or a folder")
     parser.add_argument("--forge", default="none", choices=("none", "github", "gitlab", "forgejo"))
     parser.add_argument("--branch", default="main", help="its default branch")
     parser.add_argument("--project", action="append", help="folder with a [tool.patchgen] (default: its root)")
     parser.add_argument("--constraints", default="", metavar="FILE", help="constraints of its environment")
     parser.add_argument(
-        "--require", action="append", metavar="PACKAGE", help="what its environment has beside what the gate needs"
+        "--require", action="append", metavar="PACKAGE", help="what its environment has besides the gate's own needs"
     )
-    parser.add_argument("--poll", type=int, default=0, metavar="SECONDS", help="look for pushes that often")
-    parser.add_argument("--public", action="store_true", help="everybody who reaches the service may look")
+    parser.add_argument("--poll", type=int, default=0, metavar="SECONDS", help="how often to look for pushes")
+    parser.add_argument("--public", action="store_true", help="everybody who can reach the service may look")
     parser.add_argument("--trusted", action="store_true", help="run its code without isolation")
 
 
 def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "backup", help="write all that is remembered to one file", description="Write a backup."
-    )
+    parser = commands.add_parser("backup", help="write everything to one file", description="Write a backup.")
     parser.add_argument("file", type=Path)
     parser = commands.add_parser("restore", help="fill an empty service from a backup", description="Read a backup.")
     parser.add_argument("file", type=Path)
@@ -134,7 +134,7 @@ def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser = commands.add_parser(
         "worker",
-        help="carry out runs for a service elsewhere",
+        help="execute runs for a service elsewhere",
         description="Carry out runs of a service elsewhere: what is to be run comes from its database on PostgreSQL, "
         "the code from its git address, and results and files are handed in at the service's address. No folder is "
         "shared.",

@@ -34,7 +34,7 @@ def keep(options: argparse.Namespace) -> int:
     engine, store = open_database(settings.database_url), Store(settings.files_folder)
     if options.action == "backup":
         print(_tell(write_backup(engine, store, options.file)))
-        print(_tell_of_key(settings, "Keep {} with the backup, in another place: it is not in it."))
+        print(_tell_of_key(settings, "Keep {} with the backup, but in another place: the backup does not contain it."))
     elif options.action == "restore":
         _refuse_running(engine, "restored")
         print(_tell(restore_backup(options.file, engine, store)))
@@ -69,9 +69,9 @@ def _refuse_running(engine: Engine, what: str) -> None:
         names = [worker.name for worker in live_workers(session, utc_now() - _ALIVE)]
     if names:
         raise PatchgenError(
-            f"a service that runs cannot be {what}: '{names[0]}' works on this database",
+            f"a running service cannot be {what}: '{names[0]}' works on this database",
             None,
-            "Stop it first; one that was killed counts as running for another minute.",
+            "Stop it first; a killed service counts as running for another minute.",
         )
 
 

@@ -44,7 +44,7 @@ def change_user(options: argparse.Namespace) -> int:
     """Change a person's password or roles, or whether they are let in; returns the exit code."""
     if not (options.password or options.role or options.keep_out or options.let_in):
         hint = "Give --password, --role, --keep-out or --let-in."
-        raise PatchgenError(f"it is not said what is to change of '{options.name}'", None, hint)
+        raise PatchgenError(f"nothing to change for '{options.name}' was given", None, hint)
     site = open_site(settings_of(options))
     password = _read_password() if options.password else ""
     with site.transactions() as session:
@@ -54,7 +54,7 @@ def change_user(options: argparse.Namespace) -> int:
         if options.keep_out or options.let_in:
             set_active(session, person, options.let_in, _ACTOR, now)
         _set_roles(session, person, options.role, now)
-    print(f"{options.name} is kept out." if options.keep_out else f"{options.name} is changed.")
+    print(f"{options.name} is locked out." if options.keep_out else f"{options.name} is changed.")
     return 0
 
 
@@ -108,5 +108,5 @@ def _read_password() -> str:
         return sys.stdin.readline().rstrip("\n")
     password = getpass.getpass("Password: ")
     if password != getpass.getpass("The same again: "):
-        raise PatchgenError("these are two passwords")
+        raise PatchgenError("the passwords differ")
     return password

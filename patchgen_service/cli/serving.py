@@ -74,7 +74,7 @@ def work(options: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     name = options.name or socket.gethostname()
-    print(f"patchgen carries out runs as '{name}'", flush=True)
+    print(f"patchgen executes runs as '{name}'", flush=True)
     work_until(open_site(settings), name, stopped)
     return 0
 
@@ -83,14 +83,14 @@ def _refuse_worker(settings: ServiceSettings) -> None:
     """A PatchgenError where a worker lacks what it needs."""
     if not settings.database.startswith("postgresql"):
         raise PatchgenError(
-            "workers of other machines need PostgreSQL", None, "Set 'database', or PATCHGEN_DATABASE, to its URL."
+            "workers on other machines need PostgreSQL", None, "Set 'database', or PATCHGEN_DATABASE, to its URL."
         )
     if not settings.public_url.startswith(("http://", "https://")):
         hint = "Give its address with --service, such as https://patchgen.example.com."
-        raise PatchgenError("a worker has to know where its service is", None, hint)
+        raise PatchgenError("a worker must know where its service is", None, hint)
     if not os.environ.get(KEY_VARIABLE) and not (settings.folder / KEY_NAME).exists():
-        hint = f"Set {KEY_VARIABLE} to that of the service; without one, it stands in the service's {KEY_NAME}."
-        raise PatchgenError("a worker needs the key of its service, to get at repositories", None, hint)
+        hint = f"Set {KEY_VARIABLE} to that of the service; without one, it is in the service's {KEY_NAME}."
+        raise PatchgenError("a worker needs the key of its service to reach repositories", None, hint)
 
 
 class LateWork:
@@ -156,7 +156,7 @@ class _Background:
             jobs = make_site_jobs(self._site)
             jobs.start()
         except Exception:
-            _LOG.exception("the background work did not start: pages are shown, and no run is carried out")
+            _LOG.exception("the background work did not start: the service shows pages, and executes no runs")
             return
         self._work.jobs, self._stop = jobs, jobs.stop
         pass_over_loaded()

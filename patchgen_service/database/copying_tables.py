@@ -32,7 +32,7 @@ def _read_column(inspector: object, table: Any, column: dict[str, Any]) -> None:
     try:
         kind = column["type"].as_generic()
     except NotImplementedError:
-        message = f"the column '{column['name']}' of the table '{table.name}' is of a type that no backup can hold"
+        message = f"the column '{column['name']}' of the table '{table.name}' has a type that no backup can hold"
         raise PatchgenError(message, None, "Give the service a database of its own.") from None
     column["type"] = _COLUMN_TYPES.get(type(kind), kind)
     column["default"] = None

@@ -17,7 +17,7 @@ RunStatus = Literal[
     "timed_out",
 ]
 """What a run is, or came to. ``drifted``: only drift is red. ``broken``: another check is red. ``flaky``: the same
-commit in the same environment gave other results. ``infrastructure_error``: the gate itself could not be run."""
+commit in the same environment gave different results. ``infrastructure_error``: the gate itself could not be run."""
 
 UNFINISHED: tuple[RunStatus, ...] = ("pending", "running")
 COMPLETE: tuple[RunStatus, ...] = ("passed", "drifted", "broken", "flaky")

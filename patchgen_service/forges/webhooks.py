@@ -42,9 +42,9 @@ def read_delivery(headers: Mapping[str, str], body: bytes, secret: str) -> Deliv
     if len(body) > LARGEST:
         return Refused("The delivery is too large.", 413)
     if dialect is None:
-        return Refused("This is no webhook of GitHub, GitLab, Forgejo or Gitea.", 400)
+        return Refused("This is not a webhook of GitHub, GitLab, Forgejo or Gitea.", 400)
     if not secret or not dialect.is_genuine(fields, body, secret):
-        return Refused("The signature is not that of this repository's secret.", 401)
+        return Refused("The signature does not match this repository's secret.", 401)
     digest = hashlib.sha256(body).hexdigest()
     names = (fields[name] for name in dialect.deliveries if fields.get(name))
     delivery = next((name for name in names if len(name) <= _LONGEST_DELIVERY and name.isprintable()), digest)

@@ -48,7 +48,7 @@ class CommitInfo:
 def check_sha(sha: str) -> str:
     """``sha``, when it can be a commit's."""
     if not _SHA.fullmatch(sha):
-        raise GitError("commit", repr(sha), sentence="That is no id of a commit.")
+        raise GitError("commit", repr(sha), sentence="That is not a commit id.")
     return sha
 
 

@@ -108,7 +108,7 @@ def _judge(lines: Sequence[bytes], content: str, otherwise: str) -> str:
     try:
         answer = json.loads(lines[-1])
     except (IndexError, ValueError):
-        return otherwise.splitlines()[-1] if otherwise else "it ended without a word"
+        return otherwise.splitlines()[-1] if otherwise else "it ended without a message"
     if answer["inside"] != content:
         return "it does not show what it should"
     return ", and ".join(answer["escapes"])

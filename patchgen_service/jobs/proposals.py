@@ -47,7 +47,7 @@ class Proposer:
         context, schedule = self._context, self._context.settings.release_requests
         if not is_schedule(schedule):
             if schedule:
-                LOG.warning("release_requests is no cron expression: '%s'", schedule)
+                LOG.warning("release_requests is not a cron expression: '%s'", schedule)
             return
         last = last_time(schedule, context.clock())
         active = select(Repository).where(Repository.is_active).order_by(Repository.id)

@@ -56,7 +56,7 @@ class RunJob:
         except RunEnded:
             LOG.info("run %s was cancelled, superseded or removed", run_id)
         except StoreError as error:
-            self._end(run_id, RunProblem("infrastructure_error", f"The service could not go on: {error}."))
+            self._end(run_id, RunProblem("infrastructure_error", f"The service could not continue: {error}."))
         except Exception as error:
             LOG.exception("run %s failed", run_id)
             what = f"{type(error).__name__}: {error}"

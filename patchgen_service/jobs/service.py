@@ -317,7 +317,7 @@ class Jobs:
         run = session.get_one(Run, run_id)
         if run.token and not run.worker:
             is_late = (run.heard or run.created) < now - timedelta(seconds=self._context.settings.limits.seconds)
-            return "Whoever hands in its results has not been heard of for too long." if is_late else ""
+            return "The program that hands in its results has been silent for too long." if is_late else ""
         if run.status == "pending":
             return ""
         is_over = self._engine.is_over(run_id)
@@ -327,7 +327,7 @@ class Jobs:
         if worker is not None and worker.seen > now - _DEAD:
             return ""
         self._engine.cancel(run_id)
-        return f"The worker '{run.worker}' has not been heard of for more than {_DEAD.seconds // 60} minutes."
+        return f"The worker '{run.worker}' has been silent for more than {_DEAD.seconds // 60} minutes."
 
 
 def _stale_approvals(session: Session, now: datetime) -> Sequence[int]:

@@ -148,7 +148,7 @@ def _approve(session: Session, repository: Repository, delivery: Delivery, base_
     if person is None:
         reason = "the service knows nobody who signs in as you: sign in there, then ask for the role of an approver"
     elif not may(session, person, repository, "approver"):
-        reason = "that takes the role of an approver here, which whoever administers the repository can give"
+        reason = "you need the role of an approver here, which an administrator of the repository can give"
     elif len(delivery.approves) != DIGEST_LENGTH or not digest.startswith(delivery.approves):
         reason = "the regenerated files are no longer those that were shown"
     else:

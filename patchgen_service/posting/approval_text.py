@@ -33,7 +33,7 @@ def _describe(approval: ApprovalLine) -> str:
     if approval.state == "committed":
         return f"{who}: committed as {markdown.code(approval.sha[:10])}."
     if approval.state == "proposed":
-        return f"{who}. The branch takes no push of the service, so that a pull request carries it: {message}"
+        return f"{who}. The branch takes no push from the service, so a pull request carries it: {message}"
     if approval.state == "patch":
         return f"{who}: {message}. Its author applies this patch with `git am`."
     if approval.state == "refused":

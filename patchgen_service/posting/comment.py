@@ -30,7 +30,7 @@ def summary_body(detail: RunDetail, base_url: str, patch: str = "") -> str:
     if new:
         lines += ["**New since the baseline**", "", *_table(new), ""]
     if detail.uncompared:
-        lines += ["**Red; there is nothing to compare it with**", "", *_table(detail.uncompared), ""]
+        lines += ["**Red, with nothing to compare it with**", "", *_table(detail.uncompared), ""]
     if known := detail.changed("known"):
         lines += [*markdown.details(f"{len(known)} red before as well", _table(known)), ""]
     if fixed := detail.changed("fixed"):
@@ -84,6 +84,6 @@ def _footer(detail: RunDetail, base_url: str) -> list[str]:
     if offers_files(detail):
         lines += [
             "",
-            f"The regenerated files can be looked at and approved [there]({run_address(base_url, line.id)}).",
+            f"You can look at the regenerated files and approve them [there]({run_address(base_url, line.id)}).",
         ]
     return lines

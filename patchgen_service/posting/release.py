@@ -88,7 +88,10 @@ def release_body(work: ReleaseWork) -> str:
 
 
 def _closing_body(work: ReleaseWork, base: str) -> str:
-    line = f"All that merges cleanly into transformers {markdown.escape(work.version)} is on {markdown.code(base)}."
+    line = (
+        f"Everything that merges cleanly into transformers {markdown.escape(work.version)} is on "
+        f"{markdown.code(base)}."
+    )
     return "\n".join([line, *_list_rest(work)])
 
 

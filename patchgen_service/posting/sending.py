@@ -105,7 +105,7 @@ def _post(client: ForgeClient, post: Post, content: Mapping[str, Any], marker: s
         return client.set_status(content["sha"], msgspec.convert(content, Status))
     if post.kind == "check_run":
         if not client.has_check_runs:
-            raise ForgeError("refused", "GitHub takes check runs from an app alone, which is not installed here")
+            raise ForgeError("refused", "GitHub takes check runs only from an app, which is not installed here")
         return client.put_check_run(msgspec.convert(content, CheckRun))
     if post.kind == "comment":
         body = f"{marker}\n{content['body']}"

@@ -84,7 +84,7 @@ def find_refusal(session: Session, run_id: str, digest: str) -> str:
     if run.status not in COMPLETE:
         return f"run {run.number} is {run.status.replace('_', ' ')}: only a complete run can be approved"
     if run.transformers:
-        return f"run {run.number} is with transformers {run.transformers}, and not with what its branch has"
+        return f"run {run.number} is with transformers {run.transformers}, not with the release of its branch"
     files = digest_regenerated(session, run.id)
     if not files:
         return f"run {run.number} has no regenerated files"
@@ -102,5 +102,5 @@ def find_refusal(session: Session, run_id: str, digest: str) -> str:
         )
     )
     if newest is not None and newest > run.number:
-        return f"run {newest} is of a newer commit of '{run.branch}'"
+        return f"run {newest} is for a newer commit of '{run.branch}'"
     return ""

@@ -114,7 +114,7 @@ def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
             missing = tuple(digest for digest in _read_digests(copy) if not store.path(digest).exists())
             copy.dispose()
     except (tarfile.TarError, EOFError, json.JSONDecodeError) as error:
-        raise PatchgenError(f"it is no backup, or damaged: {error}", Location(str(path))) from None
+        raise PatchgenError(f"it is not a backup, or it is damaged: {error}", Location(str(path))) from None
     except StoreError:
         raise
     except DatabaseError as error:
@@ -157,7 +157,7 @@ def _check_about(archive: tarfile.TarFile, path: Path) -> str:
     """The revision of a backup's tables; a PatchgenError where it is none that can be read here."""
     first = archive.next()
     if first is None or first.name != _ABOUT:
-        raise PatchgenError("it is no backup of the service", Location(str(path)))
+        raise PatchgenError("it is not a backup of the service", Location(str(path)))
     about = json.loads(_read_member(archive, first))
     revision = str(about.get("revision"))
     if about.get("format") != _FORMAT or revision not in known_revisions():

@@ -40,7 +40,7 @@ def add_repository(session: Session, secrets: SecretBox, actor: str, now: dateti
         if not values.get(name):
             raise PatchgenError(f"a repository needs a {name}")
     if session.scalar(select(Repository.id).filter_by(name=values["name"])) is not None:
-        raise PatchgenError(f"there is a repository '{values['name']}' already")
+        raise PatchgenError(f"there is already a repository '{values['name']}'")
     repository = Repository(id=_next_number(session), created=now, **_encrypt(values, secrets))
     session.add(repository)
     session.flush()
@@ -65,7 +65,7 @@ def change_repository(
     if not changes:
         return False
     if "name" in changes and session.scalar(select(Repository.id).filter_by(name=changes["name"])) is not None:
-        raise PatchgenError(f"there is a repository '{changes['name']}' already")
+        raise PatchgenError(f"there is already a repository '{changes['name']}'")
     for name, value in _encrypt(changes, secrets).items():
         setattr(repository, name, value)
     write_audit(session, actor, "repository.change", now, repository.name, repository.id, **_show(changes))
@@ -151,12 +151,12 @@ def _check(columns: dict[str, Any]) -> dict[str, Any]:
         raise PatchgenError("the name of a repository has at most 200 characters, and no space or slash at its ends")
     if (url := columns.get("url")) and not _URL.fullmatch(url):
         hint = "Give one such as https://git.example.com/acme/models.git, or the path of a folder."
-        raise PatchgenError(f"'{url}' is no address of a git repository", None, hint)
+        raise PatchgenError(f"'{url}' is not the address of a git repository", None, hint)
     if schedule := columns.get("schedule"):
         _check_schedule(schedule)
     for path in (*columns.get("projects", ()), columns.get("constraints", "")):
         if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise PatchgenError(f"'{path}' does not lie in the repository", None, "Give its path from the root.")
+            raise PatchgenError(f"'{path}' is not in the repository", None, "Give its path from the root.")
     return columns
 
 
@@ -165,7 +165,7 @@ def _check_schedule(schedule: str) -> None:
 
     if not is_schedule(schedule):
         hint = "Give five fields, such as '0 4 * * *' for every day at four, UTC."
-        raise PatchgenError(f"'{schedule}' is no schedule", None, hint)
+        raise PatchgenError(f"'{schedule}' is not a schedule", None, hint)
 
 
 def _texts(value: Any) -> Iterable[str]:

@@ -96,7 +96,7 @@ def cancel_run(session: Session, run_id: str, actor: str, now: datetime, reason:
 def supersede_run(run: Run, newer: Run, now: datetime) -> None:
     """End an unfinished run because a newer one of its branch is there."""
     run.superseded_by = newer.id
-    _close(run, "superseded", f"run {newer.number} is of a newer commit of '{run.branch}'", now)
+    _close(run, "superseded", f"run {newer.number} is for a newer commit of '{run.branch}'", now)
 
 
 def superseded_runs(session: Session, run_id: str) -> Sequence[Run]:

@@ -63,7 +63,7 @@ def decide(session: Session, run: Run) -> Verdict:
     if undone:
         return Verdict("infrastructure_error", counts, counts)
     if flaky:
-        return Verdict("flaky", f"{counts}: the same commit in the same environment gave other results", counts)
+        return Verdict("flaky", f"{counts}: the same commit in the same environment gave different results", counts)
     return Verdict("passed", counts, counts)
 
 

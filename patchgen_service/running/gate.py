@@ -94,7 +94,7 @@ def _describe_death(exit: Exit) -> str:
     if exit.code > 128:
         how = f"was killed by signal {exit.code - 128}"
     last = " / ".join(line.strip() for line in exit.tail.splitlines()[-_LAST_LINES:] if line.strip())
-    return f"the gate {how} before it was through{': ' + last if last else ''}"
+    return f"the gate {how} before it was done{': ' + last if last else ''}"
 
 
 class _StreamReader:
@@ -119,7 +119,9 @@ class _StreamReader:
                 self.is_over = True
                 self.errors = [str(error["message"]) for error in value.get("errors", ())]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise GateProblem(f"the gate wrote a line that is none of a stream ({type(error).__name__})") from None
+            raise GateProblem(
+                f"the gate wrote a line that does not belong to a stream ({type(error).__name__})"
+            ) from None
 
     def _take_result(self, packed: Mapping[str, Any]) -> None:
         result = with_paths(unpack(packed), self._from_repository)

@@ -67,7 +67,7 @@ def carry_out(
     except GitError as error:
         ended = Ended(order.run, "infrastructure_error", str(error))
     except OSError as error:
-        ended = Ended(order.run, "infrastructure_error", f"The worker could not go on: {error}.")
+        ended = Ended(order.run, "infrastructure_error", f"The worker could not continue: {error}.")
     finally:
         mirror.remove_worktree(folder)
     tell(ended)

@@ -156,10 +156,10 @@ def _upgrade_project(
         report = msgspec.json.decode(b"\n".join(lines), type=_Report)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         last = " / ".join(exit.tail.strip().splitlines()[-3:])
-        raise UpgradeFailed(f"The upgrade of '{project}' gave no report{': ' + last if last else ''}.") from None
+        raise UpgradeFailed(f"The upgrade of '{project}' wrote no report{': ' + last if last else ''}.") from None
     if report.applied is None:
         reason = "; ".join(problem.message for problem in report.errors) or f"it ended with code {exit.code}"
-        raise UpgradeFailed(f"The upgrade of '{project}' came to nothing: {reason}.")
+        raise UpgradeFailed(f"The upgrade of '{project}' failed: {reason}.")
     return report
 
 

@@ -45,9 +45,9 @@ from patchgen_service.web.unavailable import TRY_AGAIN, log_unavailable
 _SENTENCES = {
     403: ("That is not allowed", "You may not do that here."),
     404: ("There is nothing here", "There is no such page, or you may not see it: signing in may help."),
-    405: ("That is no page", "This address takes something else."),
-    409: ("It has changed meanwhile", "What you saw is no longer how it is."),
-    413: ("That is too much", "What was sent is larger than this service takes."),
+    405: ("That is no page", "This address does not accept that."),
+    409: ("It has changed meanwhile", "What you saw is out of date."),
+    413: ("That is too much", "The request is larger than this service accepts."),
     429: ("Too many attempts", "Wait a minute, then try again."),
 }
 """What error pages say, by status: a title and a sentence."""
@@ -134,7 +134,7 @@ def show_impossible(request: Request, error: Exception) -> Response:
 def show_unavailable(request: Request, error: Exception) -> Response:
     """A page that says that the database cannot be written or reached now, such as when the disk is full."""
     log_unavailable(request, error)
-    sentence = "The service cannot get at its database now, or its disk is full. Try again in a minute."
+    sentence = "The service cannot reach its database now, or its disk is full. Try again in a minute."
     response = render(request, "error.html", 503, title="Not now", sentence=sentence)
     response.headers.update(TRY_AGAIN)
     return response

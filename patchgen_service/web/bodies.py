@@ -32,7 +32,7 @@ def limit_body(scope: Scope, receive: Receive, largest: int) -> Receive:
         message: Message = {} if is_too_large else await receive()
         size += len(message.get("body", b""))
         if is_too_large or size > largest:
-            raise HTTPException(413, f"What is sent may have {largest >> 20} MiB.", {"connection": "close"})
+            raise HTTPException(413, f"A request may have {largest >> 20} MiB.", {"connection": "close"})
         return message
 
     return receive_part

@@ -126,7 +126,7 @@ class _Reader:
             return 0, Refused("The service cannot read the secret of this repository.", 503)
         reading = read_delivery(webhook.headers, webhook.body, taker.secret)
         if isinstance(reading, Delivery) and reading.kind == "approve":
-            return taker.id, Ignored(reading.delivery, "GitHub tells of buttons at the address of the app alone.")
+            return taker.id, Ignored(reading.delivery, "GitHub reports buttons only at the address of the app.")
         return taker.id, _judge(reading, taker)
 
     def _read_for_app(self, webhook: Webhook) -> tuple[int, Reading]:

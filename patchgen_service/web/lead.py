@@ -54,11 +54,11 @@ def hints(detail: RunDetail) -> tuple[Hint, ...]:
     """What to do about a red run, beside approving."""
     run = detail.line
     if run.status == "infrastructure_error":
-        return (Hint("The gate itself could not be run; the code was not judged. Mend that, then run it again."),)
+        return (Hint("The gate itself could not be run; the code was not judged. Fix that, then run it again."),)
     if run.status == "timed_out":
-        return (Hint("It took longer than a run may. The checks that did not come are the ones to look at."),)
+        return (Hint("It took longer than a run may. Look at the checks that have no result."),)
     if run.status == "flaky":
-        return (Hint("The same commit gave another result in the same environment before."),)
+        return (Hint("The same commit gave another result in the same environment earlier."),)
     bad = [result for result in detail.results if result.is_bad and result.check != "drift"]
     checks = sorted({result.check for result in bad})
     if not checks:

@@ -29,7 +29,7 @@ def make_offer(visit: Visit, detail: RunDetail) -> Offer | None:
     if reason := find_refusal(visit.session, run.id, digest):
         return Offer(files, digest, False, f"These files cannot be approved: {reason}.")
     if not visit.visitor.may(run.repository_id, "approver"):
-        return Offer(files, digest, False, "Somebody who may approve in this repository has to sign in for that.")
+        return Offer(files, digest, False, "Somebody who may approve in this repository must sign in to do that.")
     if detail.is_fork:
         return Offer(files, digest, True, "Nothing is written to the fork: its author gets a patch.")
     return Offer(

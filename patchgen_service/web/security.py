@@ -52,7 +52,7 @@ class SecureResponses:
             await send(message)
 
         if self._hosts and _host_name(Headers(scope=scope).get("host", "")) not in self._hosts:
-            answer = PlainTextResponse("This service is not called by that name.\n", 421)
+            answer = PlainTextResponse("This service does not answer to that name.\n", 421)
             await answer(scope, receive, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)

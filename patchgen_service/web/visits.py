@@ -76,7 +76,7 @@ class Visit:
         self.check_visible(repository_id)
         assert repository_id is not None
         if not self.visitor.may(repository_id, role):
-            raise HTTPException(403, f"That takes somebody who is {role} of this repository.")
+            raise HTTPException(403, f"That needs the role {role} in this repository.")
 
     def repository(self, repository_id: int) -> Repository:
         """A repository that may be seen; ends the request where there is none."""

@@ -255,7 +255,7 @@ def test_what_was_edited_cannot_be_told_without_the_diff(work: Workspace, edit: 
     edit("        return x + 1\n", "        return x + 2\n")
     generated(work, ".diff").unlink()
     work.config(CONFIG_TEXT.replace("y * 2", "y * 4"))
-    with pytest.raises(PatchgenError, match=r"what was edited by hand cannot be told"):
+    with pytest.raises(PatchgenError, match=r"the hand edits are unknown"):
         absorb(Selection(work.project))
 
 

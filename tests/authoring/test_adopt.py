@@ -193,7 +193,7 @@ def test_what_a_config_cannot_declare_is_named(site: Workspace) -> None:
     assert result.changes == ("f5 = kernels.helper",)
     found = [finding.message for finding in result.findings]
     assert len(found) == len(cases)
-    comments = " ".join(result.text.partition("# What patch does beside and this config does not:")[2].split("\n#   "))
+    comments = " ".join(result.text.partition("# patch also does this, and this config does not:")[2].split("\n#   "))
     for _, message in cases:
         [finding] = [finding for finding in result.findings if finding.message.startswith(message)]
         assert finding.hint

@@ -46,7 +46,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
         ),
         ("pass", "patches:patch changes nothing in 'acme.models.toy.modeling_toy' that a config could declare"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
-        ("import os; os._exit(3)", "running the patcher gave nothing: its process has ended with exit code 3"),
+        ("import os; os._exit(3)", "running the patcher returned nothing: its process has ended with exit code 3"),
         ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
     ],
 )

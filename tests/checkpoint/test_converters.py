@@ -267,7 +267,7 @@ class TestTransposed:
 
     @pytest.mark.parametrize(("hidden", "told"), [(I, "down_proj"), (2 * I, "gate_up_proj")])
     def test_ambiguous_sizes_are_refused_at_construction(self, hidden: int, told: str) -> None:
-        with pytest.raises(PatchgenError, match=f"experts.{told}' does not tell whether it is transposed"):
+        with pytest.raises(PatchgenError, match=f"experts.{told}' does not show whether it is transposed"):
             TransposedFusedConverter(ExpertSizes(E, hidden, I))
 
     def test_unknown_sizes_are_refused_at_construction(self) -> None:

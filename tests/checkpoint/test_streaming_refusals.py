@@ -117,10 +117,10 @@ class TestRefusals:
                 lambda folder: next(iter(sorted(folder.glob("*.safetensors")))).unlink(),
                 "1 of 4 shards that are not there",
             ),
-            (lambda folder: cut(next(iter(folder.glob("*.safetensors")))), "is no whole safetensors file"),
+            (lambda folder: cut(next(iter(folder.glob("*.safetensors")))), "is not a complete safetensors file"),
             (
                 lambda folder: next(iter(folder.glob("*.safetensors"))).write_bytes(b"PK"),
-                "is no whole safetensors file",
+                "is not a complete safetensors file",
             ),
             (
                 lambda folder: next(iter(folder.glob("*.safetensors"))).write_bytes(b"\2" + b"\0" * 7 + b"[]"),

@@ -129,7 +129,7 @@ def fail():
         (
             "stand_in",
             "",
-            "imports where the set-up 'acme_setup:stand_in' has run, and not without: ModuleNotFoundError",
+            "imports only after the set-up 'acme_setup:stand_in' has run; without it: ModuleNotFoundError",
         ),
         ("fail", "Its set-up should run first, but the set-up 'acme_setup:fail' raises OSError: no such device.", ""),
     ],

@@ -148,7 +148,7 @@ def test_text_model_that_the_registry_gives_has_the_converter_too(
             {"tie_weights": lambda self, *_, **__: None},
             "and 'model.embed_tokens.weight' are not tied",
         ),
-        ({"_keys_to_ignore_on_save": ["model.norm.weight"]}, "of its checkpoint, upstream's class loads otherwise"),
+        ({"_keys_to_ignore_on_save": ["model.norm.weight"]}, "upstream's class loads its checkpoint differently"),
         ({"base_model_prefix": "models"}, "of a checkpoint of upstream's Qwen2MoeModel, from_pretrained reports"),
     ],
 )

@@ -120,7 +120,7 @@ BROKEN = {
     "exits": (CONVERTER, "import sys\nsys.exit(3)\n", ["raises SystemExit: 3"]),
     "lacks": (CONVERTER, "import torch_npu\n", ["No module named 'torch_npu'"]),
     "no_factory": (CONVERTER, "def create():\n    pass\n", ["must have one function create_"]),
-    "no_plan": (PLAN, "def get_parallel_plan():\n    return {}\n", ["no ParallelPlan"]),
+    "no_plan": (PLAN, "def get_parallel_plan():\n    return {}\n", ["not a ParallelPlan"]),
     "raises": (CONVERTER, "1 / 0\n", ["raises ZeroDivisionError: division by zero"]),
     "reads_input": (CONVERTER, "input()\n", ["raises EOFError"]),
     "swaps": (CONVERTER, SWAPS, [f"zoo/swaps/{CONVERTER}: error: Qwen3MoeForCausalLM: ", "gate_up_proj", "swapped"]),

@@ -193,7 +193,7 @@ def test_a_plan_of_the_projects_own_class_is_read_as_its_set_up_says(acme: Acme)
     acme.write("acme/models/llama/parallel_plan.py", PLAN)
     acme.set_up(CLUSTER.format(more=""))
     (result,) = acme.gate("plan").values()
-    assert "no ParallelPlan" in result.errors[0].message
+    assert "not a ParallelPlan" in result.errors[0].message
     assert "add_plans" in result.errors[0].hint
 
     acme.set_up(CLUSTER.format(more=READING))

@@ -74,8 +74,8 @@ def test_classes_that_do_what_transformers_do_are_green(registered: type, heads:
     ("registered", "told"),
     [
         (AsksForTruth, "raises ValueError: The truth value of an array"),
-        (DropsVideos, "hands nothing on for 'videos' as an array"),
-        (HalfUntied, "sets tie_word_embeddings whatever a config.json says, and not in its thinker_config"),
+        (DropsVideos, "passes nothing on for 'videos' as an array"),
+        (HalfUntied, "sets tie_word_embeddings whatever a config.json says, but not in its thinker_config"),
     ],
     indirect=["registered"],
 )

@@ -95,7 +95,7 @@ def test_windows_that_a_configuration_may_have_are_given_to_flash_attention(
 def test_a_length_that_a_gpu_would_leave_tokens_out_for_is_red(work: Workspace) -> None:
     (problem,) = compare(work, attention(arguments="**{**kwargs, 'max_length_q': 3}")).errors
     assert "packed by lengths, flash attention" in problem.message
-    assert "max_seqlen_q is 3, and a sequence has 6 tokens" in problem.message
+    assert "max_seqlen_q is 3, but a sequence has 6 tokens" in problem.message
 
 
 def test_a_patch_that_attention_cannot_matter_to_runs_as_training_does(work: Workspace) -> None:

@@ -39,7 +39,7 @@ def test_table_legend_and_what_breaks(shop: Workspace) -> None:
     assert "toy_gpu: Norm.forward  proj/models/toy/toy_gpu_patch_gen_config.py:6" in text
     assert "Breaks in 1.6, works in 1.5" in text
     assert "Works from 1.0 on, breaks in 0.9" in text
-    assert lines[-1] == "1 config: 1 cannot be generated from 2.0 as they should."
+    assert lines[-1] == "1 config: 1 cannot be generated from 2.0 correctly."
 
 
 def test_verbose_shows_patches_and_what_upstream_changed(shop: Workspace) -> None:

@@ -41,7 +41,7 @@ def _upstream(work: Workspace) -> None:
 WHOLE = {
     "other version": (
         f'"{MODULE}", "a.py", transformers_version="2.0"',
-        "@2 this config is for acme 2.0, but 1.0 is what there is\n"
+        "@2 this config is for acme 2.0, but 1.0 is there\n"
         "  Install that version, or adapt the config and its transformers_version.",
     ),
     "unknown module": (

@@ -173,7 +173,7 @@ TABLE = {
     ),
     "no parameter": (
         "config.add_parameter('Layer.forward', 'causal mask')",
-        "@3 parameter_addition Layer.forward: 'causal mask' is no parameter\n"
+        "@3 parameter_addition Layer.forward: 'causal mask' is not a parameter\n"
         '  Write one, such as "causal: bool = True".',
     ),
     "parameter that is there": (

@@ -243,7 +243,7 @@ def test_a_parameter_that_means_something_else_renames_none(work: Workspace) -> 
 
 def test_what_is_handed_on_does_not_stand_with_what_is_dropped(work: Workspace) -> None:
     config = override("HeadForCausalLM.forward", "self, x, **kwargs", "return self.layer(x, **kwargs)")
-    message = "'HeadForCausalLM.forward' drops the parameter '{}' of upstream's, which only **kwargs take now"
+    message = "'HeadForCausalLM.forward' drops upstream's parameter '{}', which only **kwargs take now"
     judged = weigh(work, config, UPSTREAM + HEAD.format(prepares=PREPARES))
     assert judged == {message.format("mask"): "warning", message.format("size"): "error"}
 
@@ -329,7 +329,7 @@ def patched(self, x, **kwargs):
 
 
 def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspace) -> None:
-    message = "'HeadForCausalLM.forward' drops the parameter{} of upstream's, which only **kwargs take now"
+    message = "'HeadForCausalLM.forward' drops upstream's parameter{}, which only **kwargs take now"
     upstream = UPSTREAM + HEAD.format(prepares=PREPARES.replace("mask=None", "mask=None, size=0"))
     work.write("acme/forwards.py", "def shared_forward(model, x, mask=None):\n    return x\n")
     apart = {message.format(" 'mask'"): "warning", message.format(" 'size'"): "error"}

@@ -149,7 +149,7 @@ def test_configuration_class_is_named(work: Workspace) -> None:
 )
 def test_whole_heads_handed_to_a_kernel(work: Workspace, body: str) -> None:
     (message,) = messages(work, HALF + PARTIAL, PATCH + body)
-    assert "'apply_rotary_pos_emb' hands whole heads to" in message
+    assert "'apply_rotary_pos_emb' passes whole heads to" in message
     assert message.endswith(PART)
 
 

@@ -141,7 +141,7 @@ class TestNamesOfEarlierConfigurations:
 
     def test_attention_is_transformers(self):
         text = refused(OpsConfig.from_mapping, {"attn_implementation": "sdpa"})
-        assert "names 'attn_implementation', which no op has\n  Attention is chosen by transformers" in text
+        assert "names 'attn_implementation', which matches no op\n  Attention is chosen by transformers" in text
 
 
 class TestPresets:
@@ -232,7 +232,7 @@ class TestFiles:
         [
             (
                 "\nscael_implementation: double\n",
-                "ops.yaml:2: the ops config names 'scael_implementation', which no op has",
+                "ops.yaml:2: the ops config names 'scael_implementation', which matches no op",
             ),
             ("\n\nscael_implementation: double\n", "Did you mean 'scale_implementation'?"),
             (
@@ -273,7 +273,7 @@ class TestFiles:
 
     def test_an_op_that_is_not_registered_is_told_when_it_is_bound(self, module):
         config = OpsConfig(others={"scael_implementation": "double"})
-        assert "names 'scael_implementation', which no op has" in refused(bind_ops, module, config)
+        assert "names 'scael_implementation', which matches no op" in refused(bind_ops, module, config)
 
     def test_the_deprecation_names_the_line(self, file):
         ((category, text),) = warned(OpsConfig.from_file, file("\nmoe_implementation: fused\n"))

@@ -234,10 +234,10 @@ def test_a_model_whose_making_failed_does_not_disturb_the_warning(write):
     [
         (
             {"scael_implementation": "double"},
-            "the ops config names 'scael_implementation', which no op has\n  Did you mean 'scale_implementation'?",
+            "the ops config names 'scael_implementation', which matches no op\n  Did you mean 'scale_implementation'?",
         ),
-        ({"scale": "double"}, "names 'scale', which no op has\n  Did you mean 'scale_implementation'?"),
-        ({3: "double"}, "names 3, which no op has\n  There are: "),
+        ({"scale": "double"}, "names 'scale', which matches no op\n  Did you mean 'scale_implementation'?"),
+        ({3: "double"}, "names 3, which matches no op\n  There are: "),
         ({"scale_implementation": None}, "scale_implementation is the name of an implementation, not None"),
         ({"scale_implementation": double}, "scale_implementation is the name of an implementation, not <function"),
         ({"scale_implementation": "Eager"}, "there is no kernel 'Eager' for scale/standard"),

@@ -220,7 +220,7 @@ def test_a_device_that_is_not_there_is_one_error(
     result = run(pytester, models, "--patchgen", *options, "proj/models/good", CUDA_VISIBLE_DEVICES="")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if "cuda" in line] == [
-        "ERROR: patchgen: models are to run on 'cuda', and torch has only 'cpu' here"
+        "ERROR: patchgen: models should run on 'cuda', but torch has only 'cpu' here"
     ]
     assert "Traceback" not in result.stdout.str()
 
@@ -238,7 +238,10 @@ def test_a_device_that_nothing_runs_on_need_not_be_there(models: Workspace, pyte
             "--patchgen-device=cdua",
             "models cannot run on the device 'cdua': there is no such device\n  Did you mean 'cuda'?",
         ),
-        ("--patchgen-device=", "there is no device '' to run models on\n  There are: auto, cpu, cuda."),
+        (
+            "--patchgen-device=",
+            "models cannot run on the device '': there is no such device\n  There are: auto, cpu, cuda.",
+        ),
         ("--patchgen-time-limit=soon", "--patchgen-time-limit takes a number of seconds, not 'soon'"),
         ("--patchgen-time-limit=0", "--patchgen-time-limit takes a number of seconds, not '0'"),
         ("--patchgen-time-limit=nan", "--patchgen-time-limit takes a number of seconds, not 'nan'"),

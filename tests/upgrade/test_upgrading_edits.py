@@ -332,7 +332,7 @@ class TestGone:
             work, PARAMETER, changed(("+ mask", "+ 1"), ("attention(query, mask,", "attention(query,"), text=new)
         )
         assert upgraded.patch.verdict == "place gone"
-        assert "it has no parameter 'mask' any more" in upgraded.finding.detail
+        assert "it no longer has a parameter 'mask'" in upgraded.finding.detail
 
 
 class TestWriting:

@@ -74,7 +74,7 @@ def adopt_fork(
         progress: is told the version of each release that is looked at.
 
     Raises:
-        PatchgenError: the file is not a fork of a modeling file; there is no such module or release; a release cannot be
+        PatchgenError: the file is no fork of a modeling file; there is no such module or release; a release cannot be
             had; or the config is there already. Nothing was written then.
     """
     if output is not None:

@@ -77,7 +77,7 @@ class ModelProcess:
         if isinstance(device, CheckResult):
             raise _refusal(device)
         if self.device not in ("auto", device):
-            message = f"models are to run on '{self.device}', and torch has only '{device}' here"
+            message = f"models should run on '{self.device}', but torch has only '{device}' here"
             hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
             raise PatchgenError(message, hint=hint)
 

@@ -112,11 +112,11 @@ def read_private_key(path: Path) -> RSAPrivateKey:
     except OSError as error:
         raise PatchgenError(f"the private key of the GitHub app, '{path}', cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise PatchgenError(f"'{path}' is no private key of a GitHub app", None, hint) from None
+        raise PatchgenError(f"'{path}' is not a private key of a GitHub app", None, hint) from None
     if not isinstance(key, RSAPrivateKey):
-        raise PatchgenError(f"'{path}' is no RSA key, as a GitHub app has one", None, hint)
+        raise PatchgenError(f"'{path}' is not an RSA key, which a GitHub app needs", None, hint)
     if path.stat().st_mode & 0o077:
-        raise PatchgenError(f"others may read the key in '{path}'", None, f"Take that from them: chmod 600 {path}")
+        raise PatchgenError(f"others may read the key in '{path}'", None, f"Restrict it: chmod 600 {path}")
     return key
 
 

@@ -200,10 +200,10 @@ def _check_administrator(call: Call) -> None:
     """End a call that is not by a token of an administrator of the service."""
     bearer = call.bearer
     if bearer is None:
-        raise HTTPException(401, "That takes a token.")
+        raise HTTPException(401, "That needs a token.")
     is_allowed = bearer.person.is_admin and "admin" in bearer.token.scopes and bearer.token.repository_id is None
     if not is_allowed:
-        raise HTTPException(403, "That takes a token of an administrator, with the scope 'admin'.")
+        raise HTTPException(403, "That needs an administrator's token with the scope 'admin'.")
 
 
 def _begin(call: Call, repository: Repository, new: NewRun) -> BegunRun:

@@ -39,10 +39,10 @@ def show_invalid(request: Request, error: Exception) -> Response:
     """What of a call is not as it must be, in sentences."""
     assert isinstance(error, RequestValidationError)
     problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-    return JSONResponse({"detail": "The call is not as it must be.", "errors": problems}, 422)
+    return JSONResponse({"detail": "The call is not valid.", "errors": problems}, 422)
 
 
 def show_unavailable(request: Request, error: Exception) -> Response:
     """That the database cannot be written or reached now; the call may be made again."""
     log_unavailable(request, error)
-    return JSONResponse({"detail": "The service cannot get at its database now."}, 503, TRY_AGAIN)
+    return JSONResponse({"detail": "The service cannot reach its database now."}, 503, TRY_AGAIN)

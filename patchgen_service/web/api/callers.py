@@ -68,7 +68,7 @@ class Call:
     def visible(self) -> Visible:
         """The repositories that may be read."""
         if self.secret and self.bearer is None:
-            raise HTTPException(401, "This token is unknown, or has ended.")
+            raise HTTPException(401, "This token is unknown, or has expired.")
         if self.bearer is None or "read" not in self.bearer.token.scopes:
             return visible_repositories(self.session, None)
         own = visible_repositories(self.session, self.bearer.person)
@@ -80,20 +80,20 @@ class Call:
     def repository(self, repository_id: int, scope: str = "read") -> Repository:
         """A repository in which this may be done; ends the call otherwise."""
         if self.secret and self.bearer is None:
-            raise HTTPException(401, "This token is unknown, or has ended.")
+            raise HTTPException(401, "This token is unknown, or has expired.")
         repository = self.session.get(Repository, repository_id)
         is_readable = repository is not None and (self._may("read", repository) or self._may(scope, repository))
         if repository is None or not is_readable:
-            raise HTTPException(404, "There is no such repository, or it may not be read.")
+            raise HTTPException(404, "There is no such repository, or you may not read it.")
         if not self._may(scope, repository):
-            raise HTTPException(403 if self.bearer else 401, f"That takes a token with the scope '{scope}'.")
+            raise HTTPException(403 if self.bearer else 401, f"That needs a token with the scope '{scope}'.")
         return repository
 
     def run(self, run_id: str, scope: str = "read") -> Run:
         """A run of a repository in which this may be done; ends the call otherwise."""
         run = self.session.get(Run, run_id)
         if run is None:
-            raise HTTPException(404, "There is no such run, or it may not be read.")
+            raise HTTPException(404, "There is no such run, or you may not read it.")
         self.repository(run.repository_id, scope)
         return run
 

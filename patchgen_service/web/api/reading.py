@@ -28,14 +28,14 @@ from patchgen_service.web.api.shapes import (
 from patchgen_service.web.rendering import without_user
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "what was sent is no JSON"},
+    400: {"model": Problem, "description": "the body is not JSON"},
     401: {"model": Problem, "description": "the token is unknown, or there is none"},
     403: {"model": Problem, "description": "the token may not do that"},
-    404: {"model": Problem, "description": "there is no such thing, or it may not be read"},
-    422: {"model": Invalid, "description": "something is not as it must be"},
+    404: {"model": Problem, "description": "there is no such thing, or you may not read it"},
+    422: {"model": Invalid, "description": "something is not valid"},
     429: {
         "model": Problem,
-        "description": "there are too many calls; Retry-After says in how many seconds there may be more",
+        "description": "too many calls; Retry-After says in how many seconds to try again",
     },
 }
 router = APIRouter(responses=ERRORS, tags=["read"])
@@ -103,7 +103,7 @@ def get_result(result: ResultId, caller: CallerOf) -> dict[str, Any]:
     with caller.reading() as call:
         row = call.session.get(Result, result)
         if row is None:
-            raise HTTPException(404, "There is no such result, or it may not be read.")
+            raise HTTPException(404, "There is no such result, or you may not read it.")
         call.run(row.run_id)
         try:
             return pack(read_result(call.site.store, row))

@@ -28,7 +28,7 @@ from patchgen_service.web.visits import open_visit
 
 _COOKIE, _PATH = "patchgen_sign_in", "/sign-in"
 _SECONDS = 600
-_OLD = "This sign-in was begun too long ago, or in another browser. Begin it again."
+_OLD = "This sign-in began too long ago, or in another browser. Start again."
 
 
 def begin(request: Request, fields: Mapping[str, str]) -> Response:

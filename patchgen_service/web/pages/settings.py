@@ -242,7 +242,7 @@ def _signed_in(request: Request) -> Visitor:
 def _service_administrator(request: Request) -> Visitor:
     visitor = _signed_in(request)
     if not visitor.is_admin:
-        raise HTTPException(403, "That takes an administrator of the service.")
+        raise HTTPException(403, "That needs an administrator of the service.")
     return visitor
 
 

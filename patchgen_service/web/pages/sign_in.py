@@ -18,7 +18,7 @@ from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, open_visit
 
-_WRONG = "This name and password do not go together."
+_WRONG = "This name and password do not match."
 _TOO_MANY = "Too many attempts. Wait a minute, then try again."
 _LONGEST_NAME = 200
 """Longer than any that there is: names that are tried are remembered."""

@@ -85,7 +85,7 @@ def test_a_password_that_is_too_short_or_too_long_is_refused(sqlite_team: Team, 
 def test_a_name_is_given_once(team: Team) -> None:
     with team.transactions() as session:
         ada(session)
-        with pytest.raises(PatchgenError, match="there is a person 'ada' already"):
+        with pytest.raises(PatchgenError, match="there is already a person 'ada'"):
             ada(session)
         with pytest.raises(PatchgenError, match="printable"):
             add_person(session, "a\nb", "test", NOW)

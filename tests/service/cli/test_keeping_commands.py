@@ -65,7 +65,7 @@ def test_a_service_comes_back_from_its_backup(home: Path, tmp_path: Path, comman
     backup, other = tmp_path / "monday.backup", tmp_path / "other"
     text = command(home, "backup", str(backup))
     assert f"1 file, in tables of revision {head_revision()}" in text
-    assert f"Keep {home / KEY_NAME} with the backup, in another place: it is not in it." in text
+    assert f"Keep {home / KEY_NAME} with the backup, but in another place: the backup does not contain it." in text
     text = command(other, "restore", str(backup))
     assert "Start it with the key of the service that was backed up" in text
     (other / KEY_NAME).unlink(missing_ok=True)
@@ -149,7 +149,7 @@ def test_a_service_that_runs_is_not_copied(home: Path, postgresql_url: str, comm
     with team.transactions() as session:
         now = datetime.now(timezone.utc)
         session.add(Worker(name="service", host="here", process=1, started=now, seen=now))
-    assert "a service that runs cannot be copied: 'service' works on this database" in command(
+    assert "a running service cannot be copied: 'service' works on this database" in command(
         home, "migrate", "--to", postgresql_url
     )
 

@@ -55,7 +55,7 @@ def test_who_has_left_is_kept_out_and_a_forgotten_password_is_changed(
         ada = find_person(session, "ada")
         cookie, token = sign_in(session, ada, NOW), add_token(session, ada, "CI", ["run"], NOW)
 
-    assert serve("change-user", "ada", "--keep-out") == (0, "ada is kept out.\n")
+    assert serve("change-user", "ada", "--keep-out") == (0, "ada is locked out.\n")
     with site.readings() as session:
         assert find_signed_in(session, cookie, NOW) is None
         assert find_bearer(session, token, NOW) is None

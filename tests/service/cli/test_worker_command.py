@@ -145,9 +145,9 @@ def has_begun(team: Team, run: str) -> bool:
 @pytest.mark.parametrize(
     ("lacks", "message"),
     [
-        ("PATCHGEN_DATABASE", "workers of other machines need PostgreSQL"),
+        ("PATCHGEN_DATABASE", "workers on other machines need PostgreSQL"),
         ("PATCHGEN_SECRET_KEY", "a worker needs the key of its service"),
-        ("PATCHGEN_PUBLIC_URL", "a worker has to know where its service is"),
+        ("PATCHGEN_PUBLIC_URL", "a worker must know where its service is"),
     ],
 )
 def test_a_worker_says_what_it_lacks(

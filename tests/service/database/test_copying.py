@@ -153,10 +153,10 @@ def test_a_backup_goes_on_where_files_are_gone_and_names_them(team: Team, engine
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda path: path.write_bytes(b"no archive"), "it is no backup, or damaged"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-2000]), "it is no backup, or damaged"),
+        (lambda path: path.write_bytes(b"no archive"), "it is not a backup, or it is damaged"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-2000]), "it is not a backup, or it is damaged"),
         (lambda path: path.unlink(), "the backup cannot be read: No such file"),
-        (lambda path: _archive(path, "other"), "it is no backup of the service"),
+        (lambda path: _archive(path, "other"), "it is not a backup of the service"),
     ],
 )
 def test_what_is_no_whole_backup_is_refused(

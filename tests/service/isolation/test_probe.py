@@ -31,7 +31,7 @@ def test_bubblewrap_isolates_here() -> None:
     ("script", "problem"),
     [
         ("echo 'uid map: Permission denied' >&2; exit 1", "uid map: Permission denied"),
-        ("exit 0", "it ended without a word"),
+        ("exit 0", "it ended without a message"),
         (INSERT % "--share-net", "it opens connections"),
         (INSERT % "--dev-bind / /", "it reads files outside"),
     ],

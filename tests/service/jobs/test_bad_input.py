@@ -80,7 +80,7 @@ def test_a_commit_that_a_forced_branch_took_along_says_so(
     git_project.git("gc", "--quiet", "--prune=now")
     run = carry_out(shop, team, gone)
     assert run.status == "infrastructure_error"
-    assert "The commit is gone: a branch that was forced or deleted took it along." in read_page(visitor, run)
+    assert "The commit is gone: its branch was forced or deleted." in read_page(visitor, run)
     assert carry_out(shop, team, git_project.git("rev-parse", "HEAD")).status == "passed"
 
 

@@ -208,7 +208,7 @@ def test_run_whose_worker_is_gone_ends_with_the_reason(
     start(shop)
     ended = wait_for(shop, run)
     assert ended.status == "infrastructure_error"
-    assert ended.message.startswith("The worker 'elsewhere' has not been heard of for more than 10 minutes.")
+    assert ended.message.startswith("The worker 'elsewhere' has been silent for more than 10 minutes.")
 
 
 def test_new_commits_are_found_by_polling(project: GitProject, shop: JobContext) -> None:

@@ -136,7 +136,7 @@ def test_a_branch_that_has_moved_on_is_not_approved(posting_team: PostingTeam, f
     posting_team.team.begin(_B, "fix", pull_request=5, before=_A)
     assert _press(posting_team, run, button) == DeliveryAnswer()
     posting_team.send()
-    assert "run 2 is of a newer commit of 'fix'" in forge.comments[-1]["body"]
+    assert "run 2 is for a newer commit of 'fix'" in forge.comments[-1]["body"]
 
 
 @pytest.mark.parametrize("run_id", ["", "1-1-0", "'; DROP TABLE run;--"])

@@ -95,7 +95,7 @@ def test_a_run_of_a_branch_that_has_moved_on_cannot_be_approved(sqlite_team: Tea
     if newer == "a":
         assert give(sqlite_team, run, ada, digest).state == "pending"
     else:
-        with pytest.raises(ApprovalRefused, match="run 3 is of a newer commit of 'main'"):
+        with pytest.raises(ApprovalRefused, match="run 3 is for a newer commit of 'main'"):
             give(sqlite_team, run, ada, digest)
     assert give(sqlite_team, other, ada, digest).state == "pending"
 

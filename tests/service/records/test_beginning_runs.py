@@ -74,7 +74,7 @@ def test_a_newer_push_takes_the_place_of_unfinished_runs_of_its_branch_alone(tea
     older = team.read(runs["older"])
     assert older.superseded_by == newer.id
     assert older.ended is not None
-    assert older.message == "run 8 is of a newer commit of 'main'"
+    assert older.message == "run 8 is for a newer commit of 'main'"
     with team.transactions() as session:
         assert [run.id for run in superseded_runs(session, newer.id)] == [older.id]
 

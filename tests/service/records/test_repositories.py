@@ -91,15 +91,15 @@ def test_a_removed_repository_leaves_its_number_to_none(team: Team) -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"name": "acme/models", "url": URL}, "there is a repository 'acme/models' already"),
-        ({"name": "a", "url": "ext::sh -c 'touch x'"}, "is no address of a git repository"),
-        ({"name": "a", "url": "--upload-pack=touch x"}, "is no address of a git repository"),
+        ({"name": "acme/models", "url": URL}, "there is already a repository 'acme/models'"),
+        ({"name": "a", "url": "ext::sh -c 'touch x'"}, "is not the address of a git repository"),
+        ({"name": "a", "url": "--upload-pack=touch x"}, "is not the address of a git repository"),
         ({"name": "a", "url": ""}, "a repository needs a url"),
         ({"name": "a/", "url": URL}, "no space or slash at its ends"),
         ({"name": "a\nb", "url": URL}, "has a control character"),
-        ({"name": "a", "url": URL, "projects": ["../b"]}, "'../b' does not lie in the repository"),
-        ({"name": "a", "url": URL, "constraints": "/etc/passwd"}, "'/etc/passwd' does not lie in the repository"),
-        ({"name": "a", "url": URL, "schedule": "every day"}, "'every day' is no schedule"),
+        ({"name": "a", "url": URL, "projects": ["../b"]}, "'../b' is not in the repository"),
+        ({"name": "a", "url": URL, "constraints": "/etc/passwd"}, "'/etc/passwd' is not in the repository"),
+        ({"name": "a", "url": URL, "schedule": "every day"}, "'every day' is not a schedule"),
         ({"name": "a", "url": URL, "run_count": 3}, "a repository has no 'run_count'"),
     ],
 )

@@ -210,7 +210,7 @@ def test_another_verdict_of_the_same_commit_and_environment_is_flaky(sqlite_team
     first = sqlite_team.run("a" * 40, {"drift": "clean", "parity[eager]": "failed"})
     second = sqlite_team.run("a" * 40, {"drift": "clean", "parity[eager]": "clean"}, kind="manual")
     assert (first.status, second.status) == ("broken", "flaky")
-    assert second.message == "1 flaky of 2 results: the same commit in the same environment gave other results"
+    assert second.message == "1 flaky of 2 results: the same commit in the same environment gave different results"
     for run in (first, second):
         assert {item: result.is_flaky for item, result in sqlite_team.results(run).items()} == {
             "drift": False,

@@ -146,7 +146,7 @@ HOSTILE = {
         "timed_out",
         "It took longer than 3 seconds.",
     ),
-    "exit": ("import os\nos._exit(7)", "infrastructure_error", "the gate ended with code 7 before it was through"),
+    "exit": ("import os\nos._exit(7)", "infrastructure_error", "the gate ended with code 7 before it was done"),
     "kill": ("import os\nos.kill(os.getpid(), 9)", "infrastructure_error", "was killed by signal 9"),
 }
 

@@ -137,7 +137,7 @@ def test_a_repository_is_added_with_all_that_its_runs_need(team: Team, api: Visi
         assert {name: getattr(row, name) for name in more} == more
     other = {**new, "name": "acme/other", "schedule": "daily"}
     answer = api.post("/api/v1/repositories", json=other, headers=headers)
-    assert (answer.status_code, "'daily' is no schedule" in answer.json()["detail"]) == (409, True)
+    assert (answer.status_code, "'daily' is not a schedule" in answer.json()["detail"]) == (409, True)
 
 
 def test_an_administrator_of_the_service_alone_removes_a_repository(team: Team, tmp_path: Path) -> None:
