@@ -288,7 +288,7 @@ CANNOT = "which the process that runs models cannot find"
         ("[Builders().build]", f"pytest_patchgen_toy_batches returned Builders.build, {CANNOT}"),
         ("[functools.partial(found)]", f"pytest_patchgen_toy_batches returned an object of type partial, {CANNOT}"),
         ("['acme.toys']", "pytest_patchgen_toy_batches returned 'acme.toys', which names no builder"),
-        ("found", "which is no sequence of builders"),
+        ("found", "which is not a sequence of builders"),
         (
             "'acme.toys:build'",
             "pytest_patchgen_toy_batches returned 'acme.toys:build', which is not a sequence of builders",
