@@ -26,15 +26,15 @@ PAGE = ROOT / "docs" / "models.md"
 _TITLE = """\
 # The models of the zoo
 
-`examples/zoo` is a project as a framework would have one: a folder a model, each with its patch configs, the generated
-modules, a registration, and what loading and splitting its checkpoints takes. They are written for transformers
-5.23.0; start a config of your own from the nearest one, or with `patchgen new`.
+`examples/zoo` is a project like a framework's own: a folder for each model, with its patch configs, the generated
+modules, a registration, and the code that loads and splits its checkpoints. The configs are written for transformers
+5.23.0. Start your own config from the nearest one, or with `patchgen new`.
 
-This page is made by `make models`, which runs the gate and writes down what it found. *Error* is how far the patched
-model is off from float64 with the kernels bound, at worst, as a part of what is allowed, which is four times what
-Hugging Face eager itself is off; `eager` in turn is compared bit for bit. *Seconds* are those of all checks of a
-config, one after the other on a CPU, kernels in Triton's interpreter. Every config is checked for drift, imported and
-held to the contract rules as well.
+`make models` writes this page: it runs the gate and records the results. *Error* is the patched model's largest
+error against float64 with the kernels bound, as a part of the allowed error. The allowed error is four times that of
+Hugging Face eager; `eager` itself is compared bit for bit. *Seconds* is the time of all checks of a config, one after
+the other on a CPU, with kernels in Triton's interpreter. The gate also checks every config for drift, imports its
+module and applies the contract rules.
 
 """
 _SHARE = "largest part of what is allowed"
