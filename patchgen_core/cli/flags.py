@@ -52,7 +52,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     )
     add("-v", "--verbose", action="store_true", help="say more")
     add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
-    add("--fix", action="store_true", help="with --check: rewrite what drifted")
+    add("--fix", action="store_true", help="with --check: rewrite drifted files")
     add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
     add(
         "--watch",

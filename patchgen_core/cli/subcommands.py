@@ -31,7 +31,7 @@ GROUPS = {
         "watch": "keep generated files current while you edit",
         "generate": "write modeling files",
     },
-    "Writing configs": {
+    "Write configs": {
         "new": "write the first config of a model",
         "adopt": "turn monkey patches or a fork into configs",
         "show": "upstream's text of a target, and what a config makes of it",
@@ -42,19 +42,19 @@ GROUPS = {
         "upgrade": "what a release does to every patch, carrying over what it can",
         "matrix": "configs against releases",
     },
-    "Looking things up": {
+    "Look things up": {
         "list": "the configs of a project",
         "rule": "why a rule exists",
         "doctor": "what this machine has, and what it lacks",
         "toy": "the toy configuration that parity runs a model with",
         "help": "this text, or a subcommand's",
     },
-    "Around it": {
+    "Project and results": {
         "init": "set a repository up: its table, ruff, pre-commit, workflow",
         "completion": "a script with which a shell completes arguments",
         "report": "merge reports, or write one in another format",
         "cache": "where results of earlier runs are kept",
-        "serve": "a service that runs the gate for repositories, and remembers",
+        "serve": "a service that runs the gate for repositories and keeps the results",
     },
 }
 """The subcommands of this package with a line each, in the order in which help lists them."""

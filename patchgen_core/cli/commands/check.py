@@ -23,7 +23,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add_config_name(parser)
     add_output(parser)
     add_rules(parser)
-    parser.add_argument("--fix", action="store_true", help="rewrite what drifted")
+    parser.add_argument("--fix", action="store_true", help="rewrite drifted files")
     parser.add_argument("--prune", action="store_true", help="with --fix: remove generated files that no config makes")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 in spite of findings")
     parser.add_argument("--statistics", action="store_true", help="count the findings, by rule")
