@@ -70,7 +70,7 @@ def adopt_fork(
         release: the release of transformers that the fork was copied from; by default the one that is most like it.
         output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
         offline: look only at releases that are installed or in the cache.
-        force: overwrite an existing config already.
+        force: overwrite an existing config.
         progress: is told the version of each release that is looked at.
 
     Raises:
