@@ -209,11 +209,10 @@ def _asked_for(config: PreTrainedConfig | Mapping[str, Any]) -> tuple[str, str]:
 
     model_type, architectures = value("model_type"), value("architectures")
     if not isinstance(model_type, str) or not model_type:
-        raise PatchgenError(f"the config has no model_type, so nothing tells which model it is of: {_brief(config)}")
+        raise PatchgenError(f"the config has no model_type, so its model is unknown: {_brief(config)}")
     if isinstance(architectures, str) or not architectures:
         raise PatchgenError(
-            f"the config of model type '{model_type}' has architectures={architectures!r}, "
-            "so nothing tells which class to take",
+            f"the config of model type '{model_type}' has architectures={architectures!r}, so its class is unknown",
             hint="Set config.architectures to a list with the class's name, such as ['Qwen3ForCausalLM'].",
         )
     return model_type, str(architectures[0])

@@ -60,7 +60,7 @@ def function_template(replacement: Replacement, patch: Patch, label: str) -> Tem
     header = _header_end(source, function) if docstring is None else (docstring.end_lineno or 0)
     first = min(header + 1, body[0].lineno)
     if body[0].lineno == header:
-        raise PatchgenError(f"{label}: the code stands on the line of its 'def'", patch.location, "Break the line.")
+        raise PatchgenError(f"{label}: the code is on the line of its 'def'", patch.location, "Break the line.")
     last = source.last_line(function)
     locations = {number: _place(replacement, patch, number - 1) for number in range(first, last + 1)}
     return _template(source, body, first, last, locations, label)

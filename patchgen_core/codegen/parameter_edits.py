@@ -42,7 +42,7 @@ def _addition(patch: Patch, label: str, source: SourceFile, function: Function) 
         raise PatchgenError(f"{label}: it already has a parameter '{name}'", patch.location)
     named = next((p for p in ours if p.name == patch.at), None)
     if patch.at and named is None:
-        message = f"{label}: it has no parameter '{patch.at}' for '{name}' to stand beside"
+        message = f"{label}: it has no parameter '{patch.at}' for '{name}' to go beside"
         raise PatchgenError(message, patch.location, did_you_mean(patch.at, taken) or f"It has: {', '.join(taken)}.")
     anchor = named or (ours[-1] if ours else None)
     if anchor is None or anchor.node is None:

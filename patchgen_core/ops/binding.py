@@ -123,7 +123,7 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str] | st
             vars(part)[attribute] = MethodType(getattr(type(of), method.__name__), of)
     if changed:
         warnings.warn(
-            f"{type(model).__name__} was bound by itself before; parts of these classes are bound anew, also for "
+            f"{type(model).__name__} was bound alone before; parts of these classes are bound again, also for "
             f"other models that share them: {', '.join(sorted(changed))}",
             RuntimeWarning,
             stacklevel=3,

@@ -61,7 +61,7 @@ def _entries(node: yaml.Node | None, where: str, file: str) -> dict[Any, tuple[y
         if not isinstance(key, yaml.ScalarNode):
             raise PatchgenError(f"{where} has a name that is not text", _place(file, key))
         if key.value in first:
-            hint = f"The first stands at {_place(file, first[key.value])}."
+            hint = f"The first is at {_place(file, first[key.value])}."
             raise PatchgenError(f"{where} has {key.value!r} twice", _place(file, key), hint)
         first[key.value] = key
     yaml.SafeLoader("").flatten_mapping(node)

@@ -128,7 +128,7 @@ def causal_targets(
         raise PatchgenError(
             f"causal_lm_loss takes labels or shift_labels, not {'none of them' if labels is None else 'both'}",
             None,
-            "labels are as they stand in the input; shift_labels are shifted by one already.",
+            "labels are those of the input; shift_labels are already shifted by one.",
         )
     if labels is not None:
         _fit(hidden_states, weights, labels)

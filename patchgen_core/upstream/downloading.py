@@ -37,7 +37,7 @@ def published_versions(distribution: str) -> tuple[str, ...]:
     done = _pip("index", "versions", distribution, "--pre", *_WHEELS_ONLY)
     listed = _AVAILABLE.search(done.stdout)
     if done.returncode or listed is None or _unreached(done):
-        message = f"pip cannot tell which releases of {distribution} there are{_why(done)}"
+        message = f"pip cannot list the releases of {distribution}{_why(done)}"
         raise PatchgenError(message, hint=_hint(done))
     return ascending(listed[1].replace(",", " ").split())
 

@@ -54,7 +54,7 @@ def _read(output: Path) -> Recorded | str:
         return f"{path_text} does not exist"
     mark = read_fingerprint(text)
     if mark is None:
-        return f"{path_text} has no fingerprint that tells whether it was edited"
+        return f"{path_text} has no fingerprint that shows whether it was edited"
     if not mark.sealed:
         return f"{path_text} was edited by hand"
     if diff is None:

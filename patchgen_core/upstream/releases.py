@@ -148,8 +148,8 @@ class Releases:
         """
         if self.offline:
             raise PatchgenError(
-                f"which releases of {self.distribution} there are cannot be asked offline",
-                hint=f"Name a version that is at hand ({self._at_hand()}), or {WITHOUT_NETWORK}.",
+                f"the releases of {self.distribution} cannot be listed offline",
+                hint=f"Name a version that is available ({self._at_hand()}), or {WITHOUT_NETWORK}.",
             )
         self._published = self._published or published_versions(self.distribution)
         return ascending(self._published, prereleases=prereleases)
@@ -178,7 +178,7 @@ class Releases:
         if self.offline:
             raise PatchgenError(
                 f"{self.distribution} {version} is neither installed nor in the cache, and nothing may be downloaded",
-                hint=f"Name one that is at hand ({self._at_hand()}), or {WITHOUT_NETWORK}.",
+                hint=f"Name one that is available ({self._at_hand()}), or {WITHOUT_NETWORK}.",
             )
         self._prepare()
         remove_stale(self._home)

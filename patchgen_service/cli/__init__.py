@@ -127,7 +127,7 @@ def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser(
         "migrate",
         help="bring the database to this version, or copy it to PostgreSQL",
-        description="Bring the database to this version's tables, which 'serve' does by itself; or copy it.",
+        description="Bring the database to this version's tables, as 'serve' does automatically; or copy it.",
     )
     parser.add_argument(
         "--to", metavar="URL", default="", help="an empty database, such as postgresql://user@host/name"

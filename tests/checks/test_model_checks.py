@@ -245,7 +245,7 @@ def test_a_text_that_is_being_written_is_the_one_that_is_checked(copy: Copy) -> 
     copy.edit(generated, "self.gate_up_proj = nn.Parameter(", "self.gate_up_proj_ = nn.Parameter(")
     code, output = copy.gate("drift,converter,plan", f"zoo/{MODEL}")
     assert set(verdicts(output).items()) >= {("drift", "FAILED"), ("converter", "FAILED"), ("plan", "FAILED")}
-    assert "The generated file has drifted: mend that first." in output
+    assert "The generated file has drifted: fix that first." in output
     code, output = copy.gate("drift,converter,plan", f"zoo/{MODEL}", "--patchgen-fix", "-n", "2")
     assert "1 config, 3 checks: 2 ok, 1 fixed." in output
     assert code == 0

@@ -182,7 +182,7 @@ TABLE = {
     ),
     "parameter beside none": (
         "config.add_parameter('Layer.forward', 'y=None', after='masks')",
-        "@3 parameter_addition Layer.forward: it has no parameter 'masks' for 'y' to stand beside\n"
+        "@3 parameter_addition Layer.forward: it has no parameter 'masks' for 'y' to go beside\n"
         "  Did you mean 'mask'?",
     ),
     "parameter without a default": (

@@ -80,7 +80,7 @@ class TestWhoGetsWhat:
         second.layers[0] = first.layers[0]
         bind_ops(first, TWO)
         (text,) = warned(bind_ops, second, THREE)
-        assert "parts of these classes are bound anew, also for other models that share them: Layer" in text
+        assert "parts of these classes are bound again, also for other models that share them: Layer" in text
         assert [factor(first), factor(second)] == [6, 9]
 
     def test_rebinding_a_model_warns_once_and_the_same_again_does_not(self, module):

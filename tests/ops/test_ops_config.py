@@ -244,7 +244,7 @@ class TestFiles:
                 "scale_implementation: [double]\n",
                 "ops.yaml:1: scale_implementation is the name of an implementation, not ['",
             ),
-            ("preset: npu\npreset: liger\n", "ops.yaml:2: the file has 'preset' twice\n  The first stands at "),
+            ("preset: npu\npreset: liger\n", "ops.yaml:2: the file has 'preset' twice\n  The first is at "),
             ("- double\n", "ops.yaml:1: the file is not a mapping of names to implementations"),
             ("? [a]\n: b\n", "ops.yaml:1: the file has a name that is not text"),
             ("preset: 'npu\n", "is no YAML: "),

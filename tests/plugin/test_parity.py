@@ -191,7 +191,7 @@ def test_verdicts_of_a_session_with_workers(models: Workspace, pytester: pytest.
     output = result.stdout.str()
     assert "dies: its process has ended by SIGSEGV" in output
     assert "dies/generated/patched_modeling_dies.py" in output
-    assert "The generated file has drifted: mend that first." in output
+    assert "The generated file has drifted: fix that first." in output
     assert "imported []" in output
     results = json.loads((models.root / "report.json").read_text(encoding="utf-8"))["results"]
     figures = [name for row in results if row["check"] == "parity" for name in row["figures"]]

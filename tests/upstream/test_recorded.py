@@ -94,7 +94,7 @@ def test_file_of_another_generator_tells_its_version(tmp_path: Path) -> None:
     path = tmp_path / "patched.py"
     path.write_text(FOREIGN)
     assert recorded_version(path) == "5.9.0"
-    assert why(path) == "'patched.py' has no fingerprint that tells whether it was edited"
+    assert why(path) == "'patched.py' has no fingerprint that shows whether it was edited"
 
 
 @pytest.mark.parametrize(

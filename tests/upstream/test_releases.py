@@ -104,10 +104,10 @@ def test_offline_nothing_is_downloaded(work: Workspace, releases: Releases) -> N
     hint = "(1.0 installed; 1.9.0 in the cache), or give a wheel with --wheel FILE or sources with --source DIR."
     assert error(offline, "1.1") == (
         "acme 1.1 is neither installed nor in the cache, and nothing may be downloaded\n"
-        f"  Name one that is at hand {hint}"
+        f"  Name one that is available {hint}"
     )
     assert error(offline, "latest") == (
-        f"which releases of acme there are cannot be asked offline\n  Name a version that is at hand {hint}"
+        f"the releases of acme cannot be listed offline\n  Name a version that is available {hint}"
     )
 
 
@@ -117,14 +117,14 @@ def test_index_that_cannot_be_reached(releases: Releases, monkeypatch: pytest.Mo
     monkeypatch.setenv("PIP_RETRIES", "0")
     hint = "Look at pip's settings and at the network, or give a wheel with --wheel FILE or sources with --source DIR."
     assert error(releases, "3.0") == f"pip cannot download acme 3.0: it cannot reach 127.0.0.1\n  {hint}"
-    told = f"pip cannot tell which releases of acme there are: it cannot reach 127.0.0.1\n  {hint}"
+    told = f"pip cannot list the releases of acme: it cannot reach 127.0.0.1\n  {hint}"
     assert error(releases, "latest") == told
 
 
 def test_distribution_that_pip_does_not_know(tmp_path: Path, shop: Path) -> None:
     unknown = Releases(tmp_path / "kept", "acne")
     assert error(unknown, "1.0").startswith("pip cannot download acne 1.0: No matching distribution found for acne")
-    assert error(unknown, "latest").startswith("pip cannot tell which releases of acne there are: No matching")
+    assert error(unknown, "latest").startswith("pip cannot list the releases of acne: No matching")
 
 
 def test_python_without_pip(releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
     """Why the kernel does not rotate as a function does; empty when it does."""
     names = _parameters(function)
     if function.body[0].lineno == function.lineno:
-        return "it stands on one line"
+        return "it is on one line"
     value = return_value(function)
     if len(names) < 4 or not isinstance(getattr(value, "node", None), ast.Tuple):
         return "it does not return queries and keys rotated by cos and sin"

@@ -78,7 +78,7 @@ def find_unregistered(heads: Sequence[Head], types: Sequence[str]) -> Iterator[P
         if model_type not in types and head.kind in _LOADED[:2]:
             lacking.setdefault(model_type, []).append(head.name)
     for model_type, names in lacking.items():
-        message = f"no class is registered for the model type '{model_type}', of which there is {list_some(names, 4)}"
+        message = f"no class is registered for the model type '{model_type}', which has {list_some(names, 4)}"
         hint = f"Registered here: {', '.join(types) or 'nothing'}."
         yield Problem(message, place_of(types), hint, target=names[0])
 

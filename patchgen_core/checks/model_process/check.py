@@ -16,7 +16,7 @@ from patchgen_core.checks.session import Session
 from patchgen_core.errors import Location
 from patchgen_core.project.project import Project
 
-DRIFTED = "The generated file has drifted: mend that first."
+DRIFTED = "The generated file has drifted: fix that first."
 """What to add to the problems of a model that is not what its config makes."""
 
 

@@ -78,7 +78,7 @@ class ModelProcess:
             raise _refusal(device)
         if self.device not in ("auto", device):
             message = f"models should run on '{self.device}', but torch has only '{device}' here"
-            hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
+            hint = "Run with '--patchgen-device auto'; 'patchgen doctor' lists what is here."
             raise PatchgenError(message, hint=hint)
 
     def refuse_setup(self) -> None:

@@ -74,5 +74,5 @@ def find_whole(model: nn.Module, plan: ParallelPlan, others: Iterable[nn.Module]
     for other in others:
         path = next((path for path, part in other.named_modules() if path and type(part) is type(model)), "")
         if path and any(plan.match(dict(other.named_parameters())).values()):
-            return f"the plan is for {type(other).__name__}, of which it is '{path}'"
+            return f"the plan is for {type(other).__name__}, which has it as '{path}'"
     return ""

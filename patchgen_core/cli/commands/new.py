@@ -25,10 +25,10 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     """The parser of ``patchgen new``."""
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Write the first patch config of a model type, from what stands in transformers' source: op slots "
+        description="Write the first patch config of a model type, from transformers' source: op slots "
         "for norms, gated MLPs, rotary embedding, experts and losses where they fit, with upstream's own text around "
         "them; its folder, its registration and what it generates.",
-        epilog="Exit codes: 0 all was written, 1 the contract rules find an error in it, "
+        epilog="Exit codes: 0 everything was written, 1 the contract rules find an error in it, "
         "2 usage or configuration error, or a model of which nothing can be patched.",
     )
     add = parser.add_argument
