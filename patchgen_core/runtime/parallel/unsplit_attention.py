@@ -41,8 +41,8 @@ def check_attention(model: nn.Module) -> None:
             name, path = type(module).__name__, next(path for path, one in model.named_modules() if one is module)
             raise PatchgenError(
                 f"{type(model).__name__} cannot split sequences: {name} ('{path}') exchanges nothing between ranks",
-                hint=f"Patch {name} with sequence_parallel_attention as docs/parallel.md describes, or run with sp_size=1."
-                " For exchanges that its code does not show, call parallelize(..., splits_sequences=True).",
+                hint=f"Patch {name} with sequence_parallel_attention as docs/parallel.md describes, or run with"
+                " sp_size=1. For exchanges that its code does not show, call parallelize(..., splits_sequences=True).",
             )
 
 
