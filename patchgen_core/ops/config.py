@@ -193,7 +193,7 @@ def _unknown_name(name: object, names: set[str], places: Mapping[str, Location])
             "Attention is chosen by transformers: give attn_implementation to from_pretrained or the model's config."
         )
     place = places.get(name) if isinstance(name, str) else None
-    return PatchgenError(f"the ops config names {name!r}, which no op has", place, hint)
+    return PatchgenError(f"the ops config names {name!r}, which matches no op", place, hint)
 
 
 def at_place(error: PatchgenError, place: Location | None) -> tuple[Problem, ...]:

@@ -221,7 +221,7 @@ def test_a_comment_between_definitions_is_not_lost(work: Workspace, edit: Edit) 
     edit("class Head:\n", "# Why a head?\nclass Head:\n")
     before = generated(work).read_text()
     [left] = _absorb(work).left
-    assert left.message.startswith("'# Why a head?' stands between definitions")
+    assert left.message.startswith("'# Why a head?' is between definitions")
     assert generated(work).read_text() == before
 
 

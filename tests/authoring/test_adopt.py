@@ -78,9 +78,7 @@ def test_a_name_with_another_meaning_in_upstream(site: Workspace) -> None:
         """,
     )
     finding = only_finding(adopted(site, "toy.Norm.close = kernels.rotate; toy.Head.forward = kernels.forward"))
-    assert (
-        "Head.forward = kernels.forward: kernels.forward uses 'rotate', which the generated module has not" in finding
-    )
+    assert "Head.forward = kernels.forward: kernels.forward uses 'rotate', which the generated module lacks" in finding
 
 
 def test_names_that_the_replacements_module_has_only_sometimes(site: Workspace) -> None:

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_told(made: tuple[Path, dict[str, NewResult]]) -> N
     )
     assert "mean" in reasons["Cohere2LayerNorm"]
     phi3 = made[1]["phi3"].config.read_text(encoding="utf-8")
-    assert "- ``apply_rotary_pos_emb``: it rotates a part of each head (partial), and rotary_pos_emb/full" in phi3
+    assert "- ``apply_rotary_pos_emb``: it rotates a part of each head (partial), but rotary_pos_emb/full" in phi3
 
 
 @pytest.mark.slow

@@ -84,11 +84,11 @@ def test_one_plus_weight_is_another_variant() -> None:
     ("body", "reason"),
     [
         (["return self._norm(x.float()).type_as(x)"], "it has no weight"),
-        (["x = x - x.mean(-1, keepdim=True)", "return self.weight * self._norm(x)"], "it takes the mean off"),
+        (["x = x - x.mean(-1, keepdim=True)", "return self.weight * self._norm(x)"], "it subtracts the mean"),
         (["return self.weight * self._norm(x)"], "it casts or scales in another order"),
         (
             ["if x.dim() > 2:", "    x = x[0]", "return self.weight * self._norm(x)"],
-            "it does more than to scale",
+            "it does more than scale",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_standard_loop_whatever_its_names() -> None:
         (
             "            inner = self.act_fn(gate) * up",
             "            inner = self._apply_gate(gate, up)",
-            "they gate in a way of their own",
+            "they have a gate of their own",
         ),
         ("self.act_fn(gate) * up", "self.act_fn(gate) * up * 2", "their loop is not the one"),
     ],
@@ -195,9 +195,9 @@ def test_heads_with_more_of_their_own_are_left() -> None:
     own = upstream(HEIR.format("def forward(self):\n        return None"))
     assert "methods of its own" in left(find_classification(own, generic))
     other = upstream("class ToyForSequenceClassification(nn.Module):\n    pass\n")
-    assert "no plain heir" in left(find_classification(other, generic))
+    assert "it does more than inherit" in left(find_classification(other, generic))
     changed = parse_source(Path("modeling_layers.py"), GENERIC.replace("self.score(", "self.classifier("))
-    assert "another one than known" in left(find_classification(upstream(HEIR.format("pass")), changed))
+    assert "that class is not the known one" in left(find_classification(upstream(HEIR.format("pass")), changed))
 
 
 # --- names -----------------------------------------------------------------------------------------

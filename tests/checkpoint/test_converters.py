@@ -147,7 +147,7 @@ class TestPerExpert:
     def test_other_names_are_none_of_its_business(self, name: str) -> None:
         converter = PerExpertConverter(E)
         assert not converter.can_handle(name)
-        with pytest.raises(PatchgenError, match="no projection of an expert"):
+        with pytest.raises(PatchgenError, match="not a projection of an expert"):
             converter.convert(name, torch.zeros(I, H))
 
     def test_finalize_names_what_is_missing_layer_by_layer(self) -> None:
@@ -279,7 +279,7 @@ class TestTransposed:
     )
     def test_other_names_are_none_of_its_business(self, name: str) -> None:
         assert not TransposedFusedConverter(self.sizes).can_handle(name)
-        with pytest.raises(PatchgenError, match="no fused tensor"):
+        with pytest.raises(PatchgenError, match="not a fused tensor"):
             TransposedFusedConverter(self.sizes).convert(name, torch.zeros(E, H, I))
 
 

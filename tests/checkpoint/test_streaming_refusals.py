@@ -44,7 +44,7 @@ class TestRefusals:
         text = refused(model, file, create_checkpoint_tensor_converter(model))
         assert "lacks 1 tensors of Qwen3MoeForCausalLM: 'model.layers.0.self_attn.q_proj.weight'" in text
         assert "Did you mean 'model.layers.0.self_attn.q_prj.weight'?" in text
-        assert "has 1 tensors that Qwen3MoeForCausalLM has not: 'model.layers.0.self_attn.q_prj.weight'" in text
+        assert "has 1 tensors that Qwen3MoeForCausalLM lacks: 'model.layers.0.self_attn.q_prj.weight'" in text
         report = load(model, file, strict=False)
         assert report.missing == ("model.layers.0.self_attn.q_proj.weight",)
         assert report.unexpected == ("model.layers.0.self_attn.q_prj.weight",)
@@ -124,7 +124,7 @@ class TestRefusals:
             ),
             (
                 lambda folder: next(iter(folder.glob("*.safetensors"))).write_bytes(b"\2" + b"\0" * 7 + b"[]"),
-                "header is not",
+                "header does not follow",
             ),
             (lambda folder: (folder / INDEX).write_text("{"), "is not JSON"),
             (lambda folder: (folder / INDEX).write_text("[]"), "no JSON object"),
@@ -159,7 +159,7 @@ class TestRefusals:
 
     def test_nothing_in_common_is_refused_even_when_not_strict(self, tmp_path: Path) -> None:
         file = write({"a": torch.zeros(1)}, tmp_path / "x.safetensors")
-        assert "nothing that the model has" in refused(nn.Sequential(), file, ignore=["a"], strict=False)
+        assert "nothing for this model" in refused(nn.Sequential(), file, ignore=["a"], strict=False)
         assert "lacks 2 tensors of Linear" in refused(nn.Linear(2, 2), file, strict=False)
 
     def test_what_transformers_converts_besides_experts_is_told(self, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ class TestRefusals:
         model = blank(cls)
         text = refused(model, hub_checkpoint(cls, tmp_path), create_checkpoint_tensor_converter(model))
         assert "self_attn.conv1d.weight'" in text
-        assert "the ready converters are for experts alone" in text
+        assert "the built-in converters are only for experts" in text
 
     def test_a_converter_that_fails_is_named_with_the_tensor(self, hub: Path) -> None:
         class Failing(PerExpertConverter):

@@ -194,7 +194,7 @@ def test_a_blind_transpose_is_red_on_checkpoints_of_ones_own() -> None:
     found = check(generated("qwen3_vl_moe").Qwen3VLMoeForConditionalGeneration, BlindTranspose)
     assert list(found) == ["model's own layout"]
     assert "mlp.experts.gate_up_proj' is transposed: [12, " in found["model's own layout"]
-    assert "tell by name or shape" in found["model's own layout"]
+    assert "find them by name or shape" in found["model's own layout"]
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_class_for_an_npu_is_asked_for_as_on_one(register: Callable[..., None]) 
 def test_model_type_that_is_registered_under_another_name(register: Callable[..., None]) -> None:
     register(give, "qwen2_mo")
     message = problems()[0].message
-    assert f"no class is registered for the model type '{FAMILY}', of which there is {HEAD}" in message
+    assert f"no class is registered for the model type '{FAMILY}', which has {HEAD}" in message
 
 
 @pytest.mark.parametrize(

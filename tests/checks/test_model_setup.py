@@ -265,7 +265,7 @@ def test_a_set_up_may_begin_a_process_group(acme: Acme) -> None:
     acme.write("acme/models/llama/parallel_plan.py", OWN_PLAN)
     (result,) = acme.gate("parity").values()
     assert "Default process group has not been initialized" in str(result.errors[0])
-    assert "A set-up can begin a group of one process" in result.errors[0].hint
+    assert "A set-up can start a group of one process" in result.errors[0].hint
     acme.set_up(GROUP)
     results = acme.gate("parity", "plan")
     assert {name: result.status for name, result in results.items()} == {"parity[patched]": "clean", "plan": "clean"}

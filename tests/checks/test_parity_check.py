@@ -142,7 +142,9 @@ def test_upstreams_own_chance_is_no_difference_and_hides_no_larger_one(port):
     upstream = port((MLP, changing)).module.__name__
     verdict = port((changing, MLP), upstream=upstream).check(level="quick", dtypes=("float32",))
     assert verdict.errors == ()
-    assert any("'padded', float32: upstream's model gives something else each time" in note for note in verdict.notes)
+    assert any(
+        "'padded', float32: upstream's model gives a different result each time" in note for note in verdict.notes
+    )
     wrong = port((changing, f"{MLP} * 100.0"), upstream=upstream, targets=("LlamaMLP.forward",))
     assert wrong.check(level="quick", dtypes=("float32",)).errors
 
@@ -321,7 +323,7 @@ def test_a_device_that_is_not_there_is_an_error(port):
 
 def test_a_module_without_a_head_is_skipped(port):
     verdict = port(upstream="transformers.modeling_rope_utils").check()
-    assert "has no model class" in verdict.reason
+    assert "shares no model class" in verdict.reason
 
 
 def test_heads_are_what_training_uses():

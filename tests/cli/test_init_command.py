@@ -123,7 +123,7 @@ def test_table_that_is_there_stays(bare: Workspace, text: str) -> None:
     ("files", "arguments", "message"),
     [
         ({}, [], "there is no package in"),
-        ({"a/__init__.py": "", "b/__init__.py": ""}, [], "cannot be told: there are 'a', 'b'"),
+        ({"a/__init__.py": "", "b/__init__.py": ""}, [], "is ambiguous: there are 'a', 'b'"),
         ({}, ["--search-root", "../models"], "is not a folder below"),
         ({}, ["--search-root", "my-models"], "'my-models' is not a name of a package"),
         ({"pyproject.toml": "[project\n"}, ["--search-root", "acme"], "not valid TOML"),

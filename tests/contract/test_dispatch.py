@@ -64,7 +64,7 @@ IMPORT = "from hub import mark, use_kernel_forward_from_hub, use_kernel_func_fro
 ROTATE = "config.replace_function('rotate')\n"
 FAST = "def fast(x):\n    return -x\n"
 EXTERNAL = "config.patches.append(create_patch_from_external('rotate', 'proj.fast', 'turn'))\n"
-NORM = "'Norm.forward' is patched, but @use_kernel_forward_from_hub('RMSNorm') on 'Norm' lets a kernel of the hub take"
+NORM = "'Norm.forward' is patched, but @use_kernel_forward_from_hub('RMSNorm') on 'Norm' lets a kernel from the hub"
 UNMARKED = (
     "PG212 @use_kernelized_func([rotate, conv]) on 'Attention' gets 'rotate' without upstream's "
     "@use_kernel_forward_from_hub('rotary_pos_emb')"
@@ -96,7 +96,7 @@ def test_inherited_forward_of_a_decorated_class(work: Workspace) -> None:
     work.config(override("Base.forward"))
     assert found(work, "PG212") == [
         "PG212 'Base.forward' is patched, but @use_experts_implementation(has_gate=False) on 'Experts' runs "
-        "config._experts_implementation in its place, grouped_mm unless told otherwise"
+        "config._experts_implementation instead, grouped_mm by default"
     ]
 
 

@@ -47,7 +47,7 @@ class TestWrapped:
         assert calls == list(model.layers)
         bind_ops(module, THREE)
         assert factor(model) == 4
-        with pytest.warns(RuntimeWarning, match="bound by itself before"):
+        with pytest.warns(RuntimeWarning, match="bound alone before"):
             bind_ops(model, THREE)
         assert factor(model) == 9
 
@@ -93,7 +93,7 @@ class TestWrapped:
         torch.nn.utils.parametrize.register_parametrization(model, "weight", torch.nn.Identity())
         bind_ops(model, TWO)
         assert factor(model) == 2
-        with pytest.warns(RuntimeWarning, match="bound by itself before"):
+        with pytest.warns(RuntimeWarning, match="bound alone before"):
             bind_ops(model, THREE)
         assert factor(model) == 3
         assert factor(module.Net()) == 1
@@ -132,7 +132,7 @@ class TestWrapped:
         x = torch.ones(2, 3, requires_grad=True)
         assert torch.equal(model(x), x * 4)
         assert factor(other) == 1
-        with pytest.warns(RuntimeWarning, match="bound by itself before"):
+        with pytest.warns(RuntimeWarning, match="bound alone before"):
             bind_ops(model, THREE)
         assert torch.equal(model(x), x * 9)
 

@@ -220,7 +220,7 @@ class TestFiles:
         assert OpsConfig.from_file(path, "model.ops_implementation").preset == "liger"
         text = refused(OpsConfig.from_file, path, "model.ops_implementations")
         assert "ops.yaml:2: section 'model' has no section 'ops_implementations'\n  Did you mean" in text
-        assert "ops.yaml:2: section 'path' is no mapping" in refused(OpsConfig.from_file, path, "model.path")
+        assert "ops.yaml:2: section 'path' is not a mapping" in refused(OpsConfig.from_file, path, "model.path")
 
     def test_what_is_merged_is_overridden(self, file):
         path = file("base: &base\n  preset: liger\n  scale_implementation: less\nours:\n  <<: *base\n  preset: npu\n")
@@ -239,7 +239,7 @@ class TestFiles:
                 "scale_implementation: off\n",
                 "ops.yaml:1: scale_implementation is the name of an implementation, not False",
             ),
-            ("scale_implementation: off\n", "put the name in quotes"),
+            ("scale_implementation: off\n", "quote the name"),
             (
                 "scale_implementation: [double]\n",
                 "ops.yaml:1: scale_implementation is the name of an implementation, not ['",

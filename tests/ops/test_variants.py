@@ -120,7 +120,7 @@ def test_a_module_that_is_reloaded_binds_its_new_models_and_leaves_the_old(write
     assert [factor(model) for model in (old, new, module.Net())] == [4, 4, 9]
     assert isinstance(new, module.Net)
     assert not isinstance(old, module.Net)
-    with pytest.warns(RuntimeWarning, match="bound by itself before"):
+    with pytest.warns(RuntimeWarning, match="bound alone before"):
         bind_ops(old, THREE)
     assert [factor(model) for model in (old, new)] == [9, 4]
 

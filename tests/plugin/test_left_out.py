@@ -90,7 +90,7 @@ def test_config_that_is_ignored_on_the_command_line_is_told(gated: Workspace, py
 
 def test_pruning_without_looking_for_orphans_says_so(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen-prune", CONFIG)
-    result.stdout.fnmatch_lines(["No orphans were looked for: *"])
+    result.stdout.fnmatch_lines(["Orphans were not checked: *"])
     result = run(pytester, gated, "--patchgen-prune", "--patchgen-checks=import")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: patchgen: --patchgen-prune needs the check 'drift', *"])

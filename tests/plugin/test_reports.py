@@ -123,7 +123,7 @@ def test_report_as_a_page(red: Workspace, pytester: pytest.Pytester) -> None:
 def test_report_of_another_ending_is_refused_before_anything_runs(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen-report=report.txt")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' must end in .json, .md or .html"
+    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' must end in .json, .md, .html or .sarif"
 
 
 def test_listing_items_writes_no_report(gated: Workspace, pytester: pytest.Pytester) -> None:

@@ -100,7 +100,7 @@ def gate_report() -> GateReport:
         ),
         record(toy, "parity", "clean", name="parity[slots]", figures=shares, notes=("no checkpoint",)),
         record(bad, "drift", "error", errors=(Problem("the config cannot be loaded"),)),
-        record(bad, "contract", "skipped", reason="there is nothing to look at"),
+        record(bad, "contract", "skipped", reason="there is nothing to check"),
         record(warned, "drift", "clean"),
         record(warned, "contract", "clean", warnings=(problem("an import is not used", "PG214"),)),
         record(clean, "drift", "clean", figures={"allowances": 2.5}),

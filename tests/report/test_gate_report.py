@@ -209,8 +209,8 @@ def test_json_report_reads_back(tmp_path: Path) -> None:
         ("{}", "not a report that 'pytest --patchgen-report' wrote"),
         ("3", "not a report that 'pytest --patchgen-report' wrote"),
         ('{"schema": 1, "exit_code": 0, "configs": []}', "not a report that 'pytest --patchgen-report' wrote"),
-        ('{"schema": 1, "results": [null], "not_run": [], "not_collected": []}', "not a report of"),
-        ('{"schema": 1, "results": [{"files": []}], "not_run": [], "not_collected": []}', "not a report of"),
+        ('{"schema": 1, "results": [null], "not_run": [], "not_collected": []}', "not a report that"),
+        ('{"schema": 1, "results": [{"files": []}], "not_run": [], "not_collected": []}', "not a report that"),
         ('{"schema": 2}', "a report of schema 2, not 1"),
         ("\xff", "not a report that 'pytest --patchgen-report' wrote"),
     ],
@@ -256,7 +256,7 @@ def test_report_command_merges_prints_and_writes(
         "config1.py",
     ]
     assert main(["report", *paths, "-o", "all.txt"]) == 2
-    assert "must end in .json, .md or .html" in capsys.readouterr().err
+    assert "must end in .json, .md, .html or .sarif" in capsys.readouterr().err
 
 
 # --- merging ---------------------------------------------------------------------------------------

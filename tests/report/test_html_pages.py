@@ -195,7 +195,7 @@ def test_a_gate_page_says_what_the_report_says(tmp_path: Path) -> None:
         "In the generated module: models/generated/toy.py:40",
         "PG205 error",
         "PG214 warning",
-        "there is nothing to look at",
+        "there is nothing to check",
         "rewrote w.py",
         "removed r.py",
         "Not collected: 1",

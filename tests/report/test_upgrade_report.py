@@ -86,7 +86,7 @@ def full() -> UpgradeReport:
     """A report with something in every place."""
     caller = Finding("signature changed", "ToyLayer.forward", "caller", "it passes 'cache' now", "must change")
     target = Finding("changed", "ToyAttention.forward", "target", risk="review", diff=DIFF)
-    wrong = Problem("'ToyLayer.forward' passes 'cache'", place(20), "Make the call fit.", "> 20 | def", code="PG202")
+    wrong = Problem("'ToyLayer.forward' passes 'cache'", place(20), "Change the call.", "> 20 | def", code="PG202")
     conflict = Conflict(3, "both sides changed this expression", "return x", "return 2 * x", "return x + 1")
     bad = changed(risk="must change", findings=(target, caller), problems=(wrong,), rebase=rebase(conflict))
     gone = Finding("gone", "ToyNorm.forward", "target", "nothing like it is there", "must change")
@@ -128,7 +128,7 @@ def test_each_patch_that_is_not_safe_has_its_verdict_findings_problems_and_merge
     wanted = [
         "toy_gpu_patch_gen_config.py:20: override_method ToyAttention.forward: changed",
         "toy_gpu_patch_gen_config.py:20: error: PG202 'ToyLayer.forward' passes 'cache'",
-        "Make the call fit.",
+        "Change the call.",
         "must change  caller ToyLayer.forward signature changed: it passes 'cache' now",
         "upstream's own change of ToyAttention.forward:",
         "+        return x + 1",
@@ -307,7 +307,7 @@ def test_markdown_fits_what_github_takes(count: int) -> None:
     text = markdown(report(*configs))
     assert len(text) <= LIMIT
     assert Page(text).open == []
-    assert ("This text is cut" in text) == (count > 3)
+    assert ("This text is shortened" in text) == (count > 3)
     assert text.index("+    added 7 ") < text.index("review: acme.toy_2 ")
     assert text.index("acme.toy_0") < text.index("acme.toy_1")
 

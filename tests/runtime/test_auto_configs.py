@@ -189,7 +189,7 @@ def test_a_processor_of_another_model_type_is_left_alone() -> None:
 @pytest.mark.usefixtures("acme")
 @pytest.mark.parametrize(
     ("given", "said"),
-    [(Qwen3Config, "no class of processors"), (AcmeProcessor, "finds it only if 'Qwen3VLProcessor' is its name")],
+    [(Qwen3Config, "not a class of processors"), (AcmeProcessor, "finds it only if 'Qwen3VLProcessor' is its name")],
 )
 def test_a_processor_that_does_not_fit_is_refused(given: Any, said: str) -> None:
     MODEL_PROCESSOR_REGISTRY.register("Qwen3VLProcessor")(lambda: given)

@@ -114,8 +114,8 @@ SEQUENCES = {
         WRAP,
         f"{WRAP}{_IN_SP}            key_states = key_states.detach()\n",
         (
-            "there is no gradient of model.layers.0.self_attn.k_proj.weight",
-            "by the output of 'model.layers.1.self_attn.k_proj' (Linear)",
+            "gradient of model.layers.0.self_attn.k_proj.weight is missing",
+            "for the output of 'model.layers.1.self_attn.k_proj' (Linear)",
         ),
         "LlamaAttention.forward",
     ),

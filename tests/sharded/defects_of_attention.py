@@ -120,7 +120,7 @@ ATTENTION = {
         "sp2",
         _WRAP,
         _own_attention(f"{_OWN_SINKS}.detach()"),
-        ("there is no gradient of model.layers.0.self_attn.sinks",),
+        ("gradient of model.layers.0.self_attn.sinks is missing",),
         "",
     ),
     "gradients of sinks added up twice": Defect(

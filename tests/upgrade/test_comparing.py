@@ -105,7 +105,8 @@ def test_decorators_that_came_and_went_are_named(work: Workspace) -> None:
         (
             "x, scale=1, bias=None",
             "x, bias=2",
-            "adds 'bias' (with a default); the replacement does not fit: 'Layer.forward' passes 'bias', which is no "
+            "adds 'bias' (with a default); the replacement does not fit: 'Layer.forward' passes 'bias', which is "
+            "not a "
             "parameter",
             "must change",
         ),

@@ -144,9 +144,9 @@ def test_a_parameter_in_anothers_place_is_no_rename() -> None:
     theirs = "def f(self, x, new=None):\n    return self.g(x, new=new)"
     ours = "def f(self, x, old=None):\n    if old is not None:\n        check(old)\n    return self.g(x, old=old)"
     merged = merge(base, ours, theirs)
-    assert "'old' is used here, and nothing binds it any more" in reasons(merged)
+    assert "'old' is used here, but nothing binds it now" in reasons(merged)
     unused = [source.replace("old=old", "").replace("new=new", "") for source in (base, ours, theirs)]
-    assert "'old' is used here, and nothing binds it any more" in reasons(merge(*unused))
+    assert "'old' is used here, but nothing binds it now" in reasons(merge(*unused))
 
 
 def test_upstreams_else_and_ours_stay_apart() -> None:

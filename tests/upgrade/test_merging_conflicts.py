@@ -20,7 +20,7 @@ from tests.upgrade.merging import FORWARD, assert_clean, changed, merge, reasons
         ("", "x = ours(x)", "x = theirs(x)", "both sides changed the same place"),
         ("", "if x:\n    return 1", "y = 2", "both sides changed the same place"),
         ("x = a(x)\nx = b(x)", "x = own(x)\nx = a(x)\nx = b(x)", "x = b(x)\nz = new(x)", "'x' has another value here"),
-        ("y = a(x)\nz = 1", "y = a(x)\nz = 1\nuse(y)", "z = 1", "'y' is used here, and nothing binds it"),
+        ("y = a(x)\nz = 1", "y = a(x)\nz = 1\nuse(y)", "z = 1", "'y' is used here, but nothing binds it"),
         ("if x:\n    pass", "if x and a:\n    pass", "if x or b:\n    pass", "first line of this statement"),
         ("x = f(a=1)", "x = f(a=1, b=kwargs.get('b'))", "x = f(a=1, **kwargs)", "both sides changed this statement"),
         ("a = f(x)", "a = g(x)", "a, b = f(x)", "both sides changed this statement"),

@@ -144,8 +144,8 @@ def test_a_key_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     with pytest.raises(PatchgenError, match="others may read the key"):
         read_private_key(path)
     path.write_bytes(generate_ec_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    with pytest.raises(PatchgenError, match="is no RSA key"):
+    with pytest.raises(PatchgenError, match="is not an RSA key"):
         read_private_key(path)
     path.write_bytes(b"ssh-rsa AAAA")
-    with pytest.raises(PatchgenError, match="is no private key"):
+    with pytest.raises(PatchgenError, match="is not a private key"):
         read_private_key(path)

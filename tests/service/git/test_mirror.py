@@ -141,7 +141,7 @@ def test_a_name_that_no_branch_can_have_is_not_given_to_git(mirror, name):
 def test_what_is_no_commit_is_not_given_to_git(origin, mirror, sha):
     origin.commit("one")
     mirror.fetch()
-    with pytest.raises(GitError, match="no id of a commit"):
+    with pytest.raises(GitError, match="not a commit id"):
         mirror.read_commit(sha)
 
 

@@ -88,8 +88,8 @@ def test_an_approver_approves_what_the_check_run_showed(posting_team: PostingTea
 @pytest.mark.parametrize(
     ("role", "provider", "reason"),
     [
-        ("viewer", "", "takes the role of an approver"),
-        ("", "", "takes the role of an approver"),
+        ("viewer", "", "need the role of an approver"),
+        ("", "", "need the role of an approver"),
         ("approver", "github", "knows nobody who signs in as you"),
         ("approver", "gitlab", "knows nobody who signs in as you"),
     ],

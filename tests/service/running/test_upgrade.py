@@ -112,7 +112,7 @@ def test_what_leads_out_of_the_worktree_is_left_out(project: GitProject, tmp_pat
 
 @pytest.mark.parametrize("output", ["", "null", "{", '{"errors": [{"message": "no such release"}]}', '{"applied": 5}'])
 def test_an_upgrade_that_says_nothing_sensible_has_failed(project: GitProject, tmp_path: Path, output: str) -> None:
-    with pytest.raises(UpgradeFailed, match="no such release" if "release" in output else "gave no report"):
+    with pytest.raises(UpgradeFailed, match="no such release" if "release" in output else "wrote no report"):
         _upgrade(project, tmp_path, _say(tmp_path, output))
 
 
