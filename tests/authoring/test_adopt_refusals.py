@@ -117,7 +117,7 @@ def test_what_is_printed(site: Workspace, capsys: pytest.CaptureFixture[str]) ->
         "         Gone: the patcher sets it, but modeling_toy has no such name, so it has no effect\n"
         "warning: Head.factor = 2: only methods can be patched\n"
         "  Set it in modify_init, or replace the class.\n"
-        "1 patch of patches:patch; 1 of its changes is not there.\n"
+        "1 patch of patches:patch; 1 of its changes is missing.\n"
         "Run 'patchgen toy' to generate it.\n"
     )
     data = json.loads(json.dumps(adopted_data(result)))

@@ -157,7 +157,7 @@ def test_logits_that_change_otherwise_are_left(between: str, reason: str) -> Non
             "it computes its loss by itself",
         ),
         ("logits=logits, states", "logits=logits.float(), states", "it also uses 'logits' after the loss"),
-        ("        return Output", "        n = picked\n        return Output", "it uses 'picked' below"),
+        ("        return Output", "        n = picked\n        return Output", "it also uses 'picked' after"),
         ("    @can", "    loss_function = other\n\n    @can", "it has a loss function of its own"),
     ],
 )

@@ -265,4 +265,4 @@ class TestGit:
         norm.work.root, norm.work.models = tree, tree / "proj" / "models"
         assert apply(norm.work.project, norm.report({"Norm.forward": NEW_NORM}), norm.release).merged
         (tree / "new.py").write_text("")
-        assert "new.py: this file has changes" in self.refused(norm)
+        assert "new.py: this file has uncommitted changes" in self.refused(norm)
