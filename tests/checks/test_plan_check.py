@@ -175,7 +175,7 @@ class Whole(PreTrainedModel):
 
 def test_a_part_has_the_plan_of_the_model_that_it_is_a_part_of() -> None:
     small, whole = Small(SmallConfig()), Whole(SmallConfig())
-    assert find_whole(small, whole.get_parallel_plan(), [whole]) == "the plan is for Whole, of which it is 'thinker'"
+    assert find_whole(small, whole.get_parallel_plan(), [whole]) == "the plan is for Whole, which has it as 'thinker'"
     assert find_whole(small, SMALL, [whole]) == ""
     assert find_whole(small, whole.get_parallel_plan(), [Small(SmallConfig())]) == ""
     assert find_whole(WithPlan(SmallConfig()), whole.get_parallel_plan(), [whole]) == ""
