@@ -160,11 +160,11 @@ def test_what_a_config_cannot_declare_is_named(site: Workspace) -> None:
         ),
         (
             "toy.Head.m1 = toy.traced(kernels.head_forward)",
-            "Head.m1 = kernels.head_forward: it is wrapped where it is put",
+            "Head.m1 = kernels.head_forward: it is wrapped where it is installed",
         ),
         (
             "toy.Head.m2 = staticmethod(kernels.helper)",
-            "Head.m2 = kernels.helper: it is made a staticmethod where it is",
+            "Head.m2 = kernels.helper: it becomes a staticmethod where it is",
         ),
         ("toy.Head.m3 = kernels.FastNorm", "Head.m3 = kernels.FastNorm: only methods can be patched"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
