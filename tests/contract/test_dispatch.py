@@ -168,7 +168,7 @@ def test_config_class_that_takes_a_function_without_mark(work: Workspace) -> Non
         "@config.replace_class('Attention')\n@use_kernelized_func(rotate)\nclass A: ...\n"
     )
     (problem,) = examine(work, select=["PG212"]).warnings
-    assert problem.message.startswith("@use_kernelized_func(rotate) on 'Attention' gets a 'rotate' without")
+    assert problem.message.startswith("@use_kernelized_func(rotate) on 'Attention' gets 'rotate' without")
     assert problem.hint == "Take @use_kernelized_func off the config's 'Attention'."
 
 

@@ -30,5 +30,5 @@ def test_name_that_the_module_of_an_external_patch_has(
     work.write("proj/kernels/star.py", "from math import *\n")
     work.upstream(UPSTREAM_TEXT)
     work.config(PATCH.format(module, name))
-    said = [] if is_there else [f"PG224 '{module}' has no '{name}' to replace 'Norm' by"]
+    said = [] if is_there else [f"PG224 '{module}' has no '{name}' to replace 'Norm' with"]
     assert found(work, "PG224") == said

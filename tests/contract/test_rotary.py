@@ -245,7 +245,7 @@ def test_patched_function_is_judged_once(work: Workspace) -> None:
     config = f"{ALL}@config.override_method('Attention.forward')\ndef forward(self, q, k, cos, sin):\n"
     config += "    return apply_rotary_pos_emb(q, k, cos, sin)\n"
     (message,) = messages(work, HALF + PARTIAL + ATTENTION, config)
-    assert message.startswith("'apply_rotary_pos_emb' hands")
+    assert message.startswith("'apply_rotary_pos_emb' passes")
 
 
 def test_caller_that_cuts_the_heads_allows_the_kernel(work: Workspace) -> None:
