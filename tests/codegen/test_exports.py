@@ -21,7 +21,7 @@ def importer(gated: Workspace) -> Iterator[Importer]:
         yield importer
 
 
-UNLISTED = f"upstream's __all__ has 'Head', that of {NAME} has not"
+UNLISTED = f"upstream's __all__ has 'Head', but {NAME}'s does not"
 
 
 @pytest.mark.parametrize(
