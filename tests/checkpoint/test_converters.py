@@ -334,7 +334,7 @@ class TestFactories:
     def test_a_model_that_tells_no_sizes_is_refused(self) -> None:
         for factory in (create_per_expert_converter, create_transposed_fused_converter):
             with pytest.raises(
-                PatchgenError, match="Linear has no fused experts, and its configuration tells no number"
+                PatchgenError, match="Linear has no fused experts, and its configuration has no number"
             ):
                 factory(nn.Linear(2, 2))
         assert isinstance(create_direct_converter(nn.Linear(2, 2)), DirectConverter)

@@ -82,7 +82,7 @@ def test_a_call_without_a_kernel_says_what_to_do(implementation):
     slot = OpSlot("scale")
     if implementation:
         slot.bind(implementation)
-    with pytest.raises(RuntimeError, match=re.escape("slot scale/standard has no kernel: ask its has_kernel")):
+    with pytest.raises(RuntimeError, match=re.escape("slot scale/standard has no kernel: check has_kernel first")):
         slot(1)
 
 

@@ -275,7 +275,7 @@ def test_picture_shows_each_failed_record(tmp_path: Path) -> None:
     svg = ElementTree.fromstring(first)
     texts = [element.text for element in svg.iter(f"{SVG}text")]
     assert texts[:2] == ["toy: parity[eager]", tables[1].title]
-    assert "they part at model.language_model.layers.20.post_attention_layernorm" in texts
+    assert "they differ from model.language_model.layers.20.post_attention_layernorm" in texts
     assert sum(mark.find(f"{SVG}title") is not None for mark in svg.iter()) == 1 + 60  # of the drawing, of each layer
     with_pictures(GateReport(records), tmp_path / "made" / "gate.json")
     assert picture.read_bytes() == first

@@ -142,7 +142,7 @@ def test_replacing_what_somebody_registered_is_said_and_undone() -> None:
             done = register_with_auto("qwen3")
         mine = f"{__name__}.Qwen3ForCausalLM"
         assert [one.replaced for one in done if one.replaced] == [mine]
-        assert str(caught[0].message).endswith(f"and no longer {mine}")
+        assert str(caught[0].message).endswith(f"instead of {mine}")
         assert caught[0].filename == __file__
         unregister_from_auto()
         assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == __name__

@@ -118,7 +118,7 @@ def test_registering_again_overwrites_and_warns(patcher: MonkeyPatcher, caplog: 
     patcher.register("toy", "mine")(first)
     assert not caplog.records
     patcher.register("toy", "mine")(second)
-    assert "second takes the place of" in caplog.text
+    assert "second replaces" in caplog.text
     patcher.apply_monkey_patch("toy", "mine")
     assert ran == ["second"]
 

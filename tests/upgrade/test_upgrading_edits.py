@@ -343,7 +343,7 @@ class TestWriting:
         upgraded = upgrade_edits(work, config, changed(("self.o_proj", "self.out_proj")))
         before = upgraded.text
         ((_, reason),) = upgraded.apply().left
-        assert "'at' of edit_method is not written as a text" in reason
+        assert "'at' of edit_method is not a literal" in reason
         assert upgraded.text == before
 
     def test_all_declarations_of_a_shared_function_are_rewritten(self, work: Workspace) -> None:
