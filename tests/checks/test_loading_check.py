@@ -118,7 +118,7 @@ def test_model_type_that_is_registered_under_another_name(register: Callable[...
         (None, "registered without the converter that is beside the config: Qwen2MoeForCausalLM"),
         (
             staticmethod(create_direct_converter),
-            "a converter of class DirectConverter, not of PerExpertConverter",
+            "a converter of class DirectConverter, not PerExpertConverter",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def test_what_is_no_python_shows_nothing_of_its_folder_to_a_run(
     program.chmod(0o755)
     monkeypatch.chdir(program.parent)
     for name, problem in (
-        (str(program), "is no Python"),
+        (str(program), "is not Python"),
         ("python3.99", "there is no"),
         ("./python3.99", "there is no"),
     ):

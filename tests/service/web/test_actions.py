@@ -36,8 +36,8 @@ def shown_digest(page: str) -> str:
 
 def test_a_name_and_a_password_that_go_together_sign_in(sqlite_team: Team, visitor: Visitor) -> None:
     add_member(sqlite_team, "ada", password=PASSWORD)
-    assert "do not go together" in visitor.sign_in("ada", "wrong password!")
-    assert "do not go together" in visitor.sign_in("nobody")
+    assert "do not match" in visitor.sign_in("ada", "wrong password!")
+    assert "do not match" in visitor.sign_in("nobody")
     assert "ada" in visitor.sign_in("ada")
     cookie = next(cookie for cookie in visitor.cookies.jar if cookie.name == "patchgen_session")
     assert cookie.has_nonstandard_attr("HttpOnly")
