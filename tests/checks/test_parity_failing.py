@@ -196,7 +196,7 @@ def sequence_forward(self, **kwargs):
 """
     verdict = compare(work, CAUSAL + sequence, preamble=WHOLE)
     (problem,) = verdict.errors
-    assert problem.message.startswith("LlamaForSequenceClassification parts")
+    assert problem.message.startswith("LlamaForSequenceClassification differs")
     assert problem.message.endswith("look at the patch of 'LlamaForSequenceClassification.forward'")
     assert "LlamaForCausalLM.forward" not in problem.hint
 

@@ -115,7 +115,7 @@ def test_attention_that_exchanges_nothing_is_refused_by_the_name_of_its_class(at
     message = r"AcmeModel cannot split sequences: AcmeAttention \('layers.0.0'\) exchanges nothing between ranks"
     with pytest.raises(PatchgenError, match=message) as error:
         check_attention(make_model(attend, implementation))
-    assert "Patch AcmeAttention with sequence_parallel_attention as docs/parallel.md tells" in str(error.value)
+    assert "Patch AcmeAttention with sequence_parallel_attention as docs/parallel.md describes" in str(error.value)
 
 
 def test_an_attention_function_that_a_project_registers_is_followed_where_it_is_chosen(monkeypatch):

@@ -81,7 +81,7 @@ def test_a_press_of_the_button_is_an_approval_where_github_tells_of_it(sqlite_te
         site: Site = visitor.app.state.site  # type: ignore[attr-defined]
         sqlite_team.repository(session).webhook_secret = site.secrets.encrypt("known")
     forged = _deliver(visitor, "check-run-requested_action", "known", "/hooks/1", **changes)
-    assert "alone" in forged.json()["detail"]
+    assert "only at the address of the app" in forged.json()["detail"]
     _handle(sqlite_team)
     with sqlite_team.transactions() as session:
         assert session.scalars(select(Approval)).all() == []
