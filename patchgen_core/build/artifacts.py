@@ -20,8 +20,9 @@ from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
+from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.header import seal
+from patchgen_core.syntax.header import name_ruff, read_ruff, seal
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upstream.module import find_upstream
 
@@ -250,8 +251,21 @@ def _finish_one(draft: _Draft, result: Normalized, bases: _Bases) -> Outcome:
         return replace(outcome, problems=problems)
     assert outcome.output is not None
     keeps_diff = _keeps_diff(bases.project, draft)
-    artifact = Artifact(plan, outcome.output, seal(result.text), partial(bases.read, draft), keeps_diff)
-    return replace(outcome, artifact=artifact)
+    text = _seal(result, outcome.output)
+    return replace(outcome, artifact=Artifact(plan, outcome.output, text, partial(bases.read, draft), keeps_diff))
+
+
+def _seal(result: Normalized, output: Path) -> str:
+    """The text of a module, whose header names ruff's version where it hangs on that. A file that stands there, and
+    differs in nothing but that line, is what it should be."""
+    if not result.ruff:
+        return seal(result.text)
+    try:
+        old = read_text(output) or ""
+    except PatchgenError:  # what compares or writes the file says why
+        old = ""
+    standing = seal(name_ruff(result.text, read_ruff(old)))
+    return standing if old == standing else seal(name_ruff(result.text, result.ruff))
 
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:

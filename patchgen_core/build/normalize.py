@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
-from patchgen_core.build.ruff_setup import RuffSettings, find_ruff, run_ruff
+from patchgen_core.build.ruff_setup import RuffSettings, find_ruff, ruff_version, run_ruff
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 
@@ -39,10 +39,14 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Normalized:
-    """A text after ruff, and what ruff found in it that must not be (then it is as it was)."""
+    """A text after ruff, and what ruff found in it that must not be (then it is as it was).
+
+    ``ruff`` is the version of ruff where the project's settings make the text hang on it; else empty.
+    """
 
     text: str
     complaints: tuple[Complaint, ...] = ()
+    ruff: str = ""
 
 
 def normalize(texts: Sequence[RawText], project: Project) -> list[Normalized]:
@@ -54,8 +58,7 @@ def normalize(texts: Sequence[RawText], project: Project) -> list[Normalized]:
         groups.setdefault(ruff_settings.file(text.path.parent), []).append(number)
     for settings, numbers in groups.items():
         batch = [texts[number] for number in numbers]
-        roots = ruff_settings.source_roots(settings)
-        for number, result in zip(numbers, _run_batch(batch, settings, roots, project)):
+        for number, result in zip(numbers, _run_batch(batch, settings, ruff_settings)):
             results[number] = result
     return [result for result in results if result is not None]
 
@@ -64,19 +67,19 @@ def format_texts(texts: Sequence[str], folder: Path, project: Project) -> list[s
     """Texts laid out as ``ruff format`` does with the settings of a folder; a PatchgenError when ruff cannot run."""
     if not texts:
         return []
-    settings = RuffSettings(project).file(folder)
+    ruff_settings = RuffSettings(project)
+    settings = ruff_settings.file(folder)
     with tempfile.TemporaryDirectory(prefix="patchgen-") as name:
         paths = _write(
             [RawText(folder / f"{number}.py", text) for number, text in enumerate(texts)], folder, Path(name)
         )
-        options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
-        run_ruff(["format", *options, *map(str, paths)], Path(name))
+        options = ["--no-cache", "--quiet", *ruff_settings.arguments(settings)]
+        run_ruff(["format", *options, *map(str, paths)], Path(name), ruff_settings.chain(settings))
         return [path.read_bytes().decode() for path in paths]
 
 
-def _run_batch(
-    texts: Sequence[RawText], settings: Path | None, roots: list[str], project: Project
-) -> list[Normalized]:
+def _run_batch(texts: Sequence[RawText], settings: Path | None, ruff_settings: RuffSettings) -> list[Normalized]:
+    project, files = ruff_settings.project, ruff_settings.chain(settings)
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         inspected, fixed = (Path(folder).resolve() / name for name in ("inspected", "fixed"))
         inspected.mkdir()
@@ -85,16 +88,18 @@ def _run_batch(
         inspection = _Inspection([inspected / f"{number}.py" for number in range(len(texts))], texts)
         inspection.start()  # it takes as long as the fixes do
         paths = _write(texts, base, fixed)
-        options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
+        options = ["--no-cache", "--quiet", *ruff_settings.arguments(settings)]
+        roots = ruff_settings.source_roots(settings)
         options += ["--config", f"src={json.dumps(roots)}"]  # absolute, because the mirror has none of these modules
         ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
-        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed)
+        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed, files)
         complaints = inspection.complaints()
         is_whole = [all(complaint.name for complaint in of_text) for of_text in complaints]
         if any(is_whole):
-            run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed)
+            run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed, files)
+        version = ruff_version(fixed) if ruff_settings.hangs_on_version(settings) else ""
         return [
-            Normalized(path.read_bytes().decode() if fine else text.text, of_text)
+            Normalized(path.read_bytes().decode() if fine else text.text, of_text, version)
             for path, text, of_text, fine in zip(paths, texts, complaints, is_whole)
         ]
 

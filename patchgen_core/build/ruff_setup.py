@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.build.ruff_rules import hangs_on_version, own_options
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import read_toml
 
@@ -24,8 +28,8 @@ def find_ruff() -> str:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
 
 
-def run_ruff(arguments: list[str], folder: Path) -> str:
-    """What ruff prints; a PatchgenError when it cannot be run, or fails."""
+def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = ()) -> str:
+    """What ruff prints; a PatchgenError when it cannot be run, or fails. ``settings`` are the files that it reads."""
     import subprocess
 
     command = [find_ruff(), *arguments]
@@ -36,8 +40,34 @@ def run_ruff(arguments: list[str], folder: Path) -> str:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
     if done.returncode:
         message = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
+        _refuse_version(message, settings)
         raise PatchgenError("ruff failed on the generated modules", excerpt=message)
     return done.stdout
+
+
+def ruff_version(folder: Path) -> str:
+    """The version of the ruff that runs, such as ``0.17.5``."""
+    return run_ruff(["--version"], folder).split()[1]
+
+
+def _refuse_version(message: str, settings: Sequence[Path]) -> None:
+    """Raise a PatchgenError where ruff says that the project's settings require another version of it."""
+    versions = re.search(r"Required version `([^`]+)` does not match the running version `([^`]+)`", message)
+    if versions is None:
+        return
+    raise PatchgenError(
+        f"the project's settings require ruff {versions[1]}, and the installed one is {versions[2]}",
+        next(filter(None, map(_find_required_version, settings)), None),
+        f"Run: pip install 'ruff{versions[1]}'. Or change required-version.",
+    )
+
+
+def _find_required_version(settings: Path) -> Location | None:
+    """Where a file of settings says which ruff it requires."""
+    lines = (read_text(settings) or "").splitlines()
+    numbers = (number for number, line in enumerate(lines, 1) if line.lstrip().startswith("required-version"))
+    line = next(numbers, 0)
+    return Location(str(settings), line) if line else None
 
 
 class RuffSettings:
@@ -83,6 +113,17 @@ class RuffSettings:
             settings = settings.parent / _expanded(extended) if isinstance(extended, str) else None
         return files
 
+    def arguments(self, settings: Path | None) -> list[str]:
+        """The arguments by which ruff reads a settings file, and leaves nothing to defaults that change with its
+        version."""
+        tables = [self.table(path) for path in self.chain(settings)]
+        has_target = settings is not None and settings.name == "pyproject.toml" and _has_required_python(settings)
+        return [*(["--config", str(settings)] if settings else ["--isolated"]), *own_options(tables, has_target)]
+
+    def hangs_on_version(self, settings: Path | None) -> bool:
+        """Whether what a settings file says makes another version of ruff likely to give another result."""
+        return hangs_on_version([self.table(path) for path in self.chain(settings)])
+
     def source_roots(self, settings: Path | None) -> list[str]:
         """Folders whose modules ruff's import sorting takes for the project's own: its ``src`` setting, absolute."""
         base = settings.parent if settings else self.project.base
@@ -92,6 +133,12 @@ class RuffSettings:
                 patterns = [pattern for pattern in listed if isinstance(pattern, str)]
                 return [folder for pattern in patterns for folder in _folders(path.parent, pattern)]
         return [str(base), str(base / "src")]
+
+
+def _has_required_python(pyproject: Path) -> bool:
+    """Whether a project says which versions of Python it runs with, of which ruff takes the oldest."""
+    project = read_toml(pyproject).get("project")
+    return isinstance(project, dict) and "requires-python" in project
 
 
 def _expanded(path: str) -> str:

@@ -19,6 +19,7 @@ _FINGERPRINT = re.compile(
 )
 """The line that the closing rule of a header follows."""
 _VERSION = re.compile(r"^#  Based on: [\w.-]+==(\S+)$", re.MULTILINE)
+_RUFF = re.compile(r"^#  Laid out by: ruff (\S+)\n", re.MULTILINE)
 _SOURCE = re.compile(r"^#  Source: (\S+)$", re.MULTILINE)
 
 
@@ -42,6 +43,22 @@ def seal(text: str) -> str:
     """Set the output hash of a generated file's final text."""
     unsealed = _set_output(text, UNSEALED)
     return _set_output(unsealed, short_hash(unsealed))
+
+
+def name_ruff(text: str, version: str) -> str:
+    """A generated text whose header names a version of ruff, or none where it is empty."""
+    bare = _RUFF.sub("", text, count=1)
+    fingerprint = _FINGERPRINT.search(bare) if version else None
+    if fingerprint is None:
+        return bare
+    return f"{bare[: fingerprint.start()]}#  Laid out by: ruff {version}\n{bare[fingerprint.start() :]}"
+
+
+def read_ruff(text: str) -> str:
+    """The version of ruff that the header of a generated file names; empty where it names none."""
+    fingerprint = _FINGERPRINT.search(text)
+    version = _RUFF.search(text, 0, fingerprint.start()) if fingerprint else None
+    return version[1] if version else ""
 
 
 def read_fingerprint(text: str) -> Fingerprint | None:

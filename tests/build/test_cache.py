@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -297,8 +297,8 @@ def test_what_ruff_sees_edited_while_it_runs_is_not_kept(work: Workspace, path: 
     fix(work.check())
     run = normalize.run_ruff
 
-    def meanwhile(arguments: list[str], folder: Path) -> str:
-        said = run(arguments, folder)
+    def meanwhile(arguments: list[str], folder: Path, settings: Sequence[Path] = ()) -> str:
+        said = run(arguments, folder, settings)
         if arguments[0] == "format":
             work.write(path, "" if path.endswith(".py") else "[format]\nindent-style = 'tab'\n")
         return said

@@ -9,6 +9,7 @@ import pytest
 
 from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.results import ConfigResult
+from patchgen_core.build.ruff_setup import ruff_version
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.errors import PatchgenError
@@ -157,7 +158,8 @@ def test_other_ruff_settings_are_a_generator_change(gated: Workspace) -> None:
         indent-style = "tab"
         """,
     )
-    assert causes(gated) == ["generator changed: ruff's version or settings have changed"]
+    cause = "generator changed: ruff's settings have changed, or its version, now "
+    assert causes(gated) == [f"{cause}{ruff_version(gated.root)}"]
 
 
 def test_a_diff_that_nobody_asked_for_is_not_missed(work: Workspace) -> None:

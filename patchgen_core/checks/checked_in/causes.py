@@ -6,10 +6,11 @@ import ast
 
 from patchgen_core.build.hand_edits import as_written
 from patchgen_core.build.results import Artifact, Cause
+from patchgen_core.build.ruff_setup import ruff_version
 from patchgen_core.checks.checked_in.definitions import Changes, compare_definitions, lines_of
 from patchgen_core.files import short_hash
 from patchgen_core.syntax.diffs import reverse_diff, unified_diff
-from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
+from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label, read_ruff
 from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.syntax.source import is_python
 
@@ -64,7 +65,17 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
         causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is no longer valid Python"))
     if mark.format != FORMAT:
         causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
-    return causes or [Cause("generator changed", "ruff's version or settings have changed")]
+    return causes or [Cause("generator changed", _describe_ruff(artifact, old))]
+
+
+def _describe_ruff(artifact: Artifact, old: str) -> str:
+    """What is another ruff, or has other settings, given a file that only that can explain."""
+    before, now = read_ruff(old), ruff_version(artifact.path.parent)
+    if before and before != now:
+        return f"ruff {before} -> {now}; required-version in ruff's settings has everybody run the same"
+    if before:
+        return "ruff's settings have changed"
+    return f"ruff's settings have changed, or its version, now {now}"
 
 
 def _describe_move(
