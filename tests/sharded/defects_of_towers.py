@@ -78,7 +78,7 @@ TOWERS = {
         "sp2",
         _ENDS,
         f"        cu_seqlens = cu_seqlens[[0, -1]]\n{_ENDS}",
-        ("logits of 'pictures' on rank", "is that of 'model.visual.blocks.0.attn.proj' (Linear)"),
+        ("logits of 'pictures' on rank", "is from 'model.visual.blocks.0.attn.proj' (Linear)"),
         "VisionAttention.forward",
     ),
     "positions of the first patches": Defect(
@@ -86,7 +86,7 @@ TOWERS = {
         "sp2",
         _POSITIONS,
         "        position_ids = position_ids[: hidden_states.shape[0]]\n",
-        ("logits of 'pictures' on rank 1", "is that of 'model.visual.rotary_pos_emb' (Qwen2VLVisionRotaryEmbedding)"),
+        ("logits of 'pictures' on rank 1", "is from 'model.visual.rotary_pos_emb' (Qwen2VLVisionRotaryEmbedding)"),
         "Qwen2VisionTransformerPretrainedModel.forward",
     ),
     "patches that are merged on two ranks": Defect(
