@@ -149,7 +149,7 @@ def test_failure_names_the_patch_and_shows_figures(runs: Runs) -> None:
     assert any(name.endswith(": logits") for name in record["figures"])
     picture = folder / "gate-parity-proj.models.broken.broken_patch_gen_config-patched.svg"
     assert record["picture"] == f"out/{picture.name}"
-    assert "they part at model.layers.0.mlp" in picture.read_text(encoding="utf-8")
+    assert "they differ from model.layers.0.mlp" in picture.read_text(encoding="utf-8")
     assert f"picture: out/{picture.name}" in section(runs.first, "patchgen")
 
 

@@ -37,7 +37,7 @@ def _changed_signatures(piece: Piece, is_bound: bool) -> Iterator[tuple[str, str
         yield "swaps two parameters", f"{first}, {second}", (f"'{first}'", f"'{second}'"), _swapped(piece, first)
     for star, attribute in (("*args", "vararg"), ("**kwargs", "kwarg")):
         if getattr(piece.function().args, attribute) is not None:
-            yield f"loses {star}", "", (f"loses {star}",), _without_star(piece, attribute)
+            yield f"loses {star}", "", (f"loses upstream's {star}",), _without_star(piece, attribute)
 
 
 def parameter_names(arguments: ast.arguments, is_bound: bool) -> list[str]:
