@@ -27,6 +27,7 @@ class Execution:
 
     ``modules`` are paths of the last model's modules in which they ran, empty for the model itself; ``built`` the
     classes whose objects they made of it; ``backward`` tells whether a gradient came to what one of them returned.
+    ``right_lines`` are those that had run before, in batches in which the models agree.
     """
 
     functions: set[str] = field(default_factory=set)
@@ -34,6 +35,7 @@ class Execution:
     modules: set[str] = field(default_factory=set)
     built: set[str] = field(default_factory=set)
     backward: bool = False
+    right_lines: frozenset[tuple[str, int]] = frozenset()
 
 
 class ExecutionRecorder:
@@ -48,6 +50,7 @@ class ExecutionRecorder:
         self._files = {span.file for span, _ in self._spans}
         self._targets: dict[CodeType, str | None] = {}
         self._active: Sequence[str] = ()
+        self._before: dict[str, frozenset[tuple[str, int]]] = {}
         self.is_interpreted = False
 
     @contextmanager
@@ -61,12 +64,20 @@ class ExecutionRecorder:
             finally:
                 sys.settrace(before)
 
+    def begin_batch(self) -> None:
+        """Keep apart what ran until now, all of which was right."""
+        self._before = {target: frozenset(own.lines) for target, own in self.executions.items()}
+
     def for_one_run(self) -> ExecutionRecorder:
         """A recorder of the same code that knows what was made so far, and of nothing that ran."""
         other = ExecutionRecorder({})
         other._spans, other._files = self._spans, self._files
         made = {target: not own.functions - {"__init__"} for target, own in self.executions.items()}
-        other.executions = {target: own if made[target] else Execution() for target, own in self.executions.items()}
+        right = {target: self._before.get(target, frozenset()) for target in self.executions}
+        other.executions = {
+            target: own if made[target] else Execution(right_lines=right[target])
+            for target, own in self.executions.items()
+        }
         return other
 
     def begin_model(self) -> None:

@@ -13,8 +13,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.modes import Call, call_forward
+from patchgen_core.models.one_rank import group_of_one_rank
 from patchgen_core.models.random_values import reseed
 from patchgen_core.models.routing import Choices, Following, Recording
 from patchgen_core.models.tensor_errors import ErrorOfEager
@@ -39,12 +39,14 @@ class Run:
     Attributes:
         values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
             gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
-        layers: if they are kept, the first floating output of every module, in the order in which they finished, by
-            path; a module that ran more than once has ``path (2)`` and so on.
+        layers: if they are kept, the first floating output of every module, or the first output where all are
+            whole numbers, in the order in which they finished, by path; a module that ran more than once has
+            ``path (2)`` and so on.
         further_outputs: by these names, the other floating outputs of a module that gives several, as a router does.
         layer_gradients: the gradient of the loss by ``layers``, as far as it got there.
         further_gradients: the same of ``further_outputs``, without those that a module inside gave.
         layer_inputs: the tensors that every module was given, by the same names.
+        layer_flags: what every module was given by keyword that is True or False, where nothing by position is.
         written: by these names, the modules that wrote into such a tensor, in the order in which they finished.
         kinds: the class names of the modules by path.
         loss: what was run backward, or a loss that the model gave without: a scalar.
@@ -61,6 +63,7 @@ class Run:
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     further_gradients: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    layer_flags: dict[str, dict[str, bool]] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
@@ -85,6 +88,7 @@ class Run:
             further_outputs=_repeat_calls(self.further_outputs, other.layers),
             layer_gradients=_repeat_calls(self.layer_gradients, other.layers),
             layer_inputs=_repeat_calls(self.layer_inputs, other.layer_inputs),
+            layer_flags=_repeat_calls(self.layer_flags, other.layer_flags),
         )
 
 
@@ -190,7 +194,7 @@ def _recorded(
         return
     with ExitStack() as stack:
         if batch.as_rank:
-            stack.enter_context(_group_of_one_rank())
+            stack.enter_context(group_of_one_rank())
             stack.enter_context(_count_calls(model, run))
         stack.enter_context(_record_embedding_gradients(model, embedded))
         if layers:
@@ -200,23 +204,6 @@ def _recorded(
             stack.enter_context(recorder.recording(active))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         yield embedded
-
-
-@contextmanager
-def _group_of_one_rank() -> Iterator[None]:
-    """Be the only rank of a group that reaches no network: of the one that the project's set-up began, if it did."""
-    if not torch.distributed.is_available():
-        raise ValueError("this torch is built without torch.distributed")
-    if torch.distributed.is_initialized():
-        yield
-        return
-    use_loopback()
-    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
-    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-    try:
-        yield
-    finally:
-        torch.distributed.destroy_process_group()
 
 
 @contextmanager
@@ -365,11 +352,14 @@ def _keep(path: str, module: nn.Module, run: Run, outputs_inside: set[torch.Tens
     def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
         inputs = [value for _, value in _tensors((args, kwargs))]
         given.append({value: value._version for value in inputs if not value.is_inference()})
-        run.layer_inputs[_nth(path, run.layer_inputs)] = tuple(map(_copy_to_cpu, inputs))
+        name = _nth(path, run.layer_inputs)
+        run.layer_inputs[name] = tuple(map(_copy_to_cpu, inputs))
+        if not any(isinstance(value, bool) for value in args):
+            run.layer_flags[name] = {key: value for key, value in kwargs.items() if isinstance(value, bool)}
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
         versions = given.pop()
-        outputs = dict(_floating_tensors(output))
+        outputs = dict(_floating_tensors(output)) or dict(_tensors(output))
         if not outputs:
             return
         value = outputs.pop(next(iter(outputs)))

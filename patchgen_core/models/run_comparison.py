@@ -107,6 +107,9 @@ class ComparedRuns:
 
     def inputs_agree(self, name: str) -> bool:
         """Whether a module is given the same as upstream's is; more beside it does not count."""
+        flags = self.patched.layer_flags.get(name), self.eager.layer_flags.get(name, {})
+        if flags[0] is not None and not flags[1].items() <= flags[0].items():
+            return False
         inputs_64 = _floating(self.reference.layer_inputs.get(name, ())) if self.reference is not None else []
         ours, theirs = self.patched.layer_inputs.get(name, ()), self.eager.layer_inputs[name]
         if not all(any(_is_same(one, other) for one in ours) for other in theirs if not other.is_floating_point()):
@@ -124,7 +127,10 @@ class ComparedRuns:
 
     def _compare_output(self, path: str) -> Difference:
         layers_64 = self.reference.layers if self.reference is not None else {}
-        first = _compare(path, self.patched.layers, self.eager.layers, layers_64, self.multiple)
+        ours, theirs, truth = self.patched.layers, self.eager.layers, layers_64
+        if not theirs[path].is_floating_point():  # places and the like, of whatever dtype
+            ours, theirs, truth = ({path: run[path].double()} if path in run else {} for run in (ours, theirs, truth))
+        first = _compare(path, ours, theirs, truth, self.multiple)
         if not first.is_right:
             return first
         wrong = (d for d in self._compare_further_outputs(path) if not d.is_right)

@@ -10,7 +10,7 @@ import torch
 from patchgen_core.checks.parity.divergence import find_divergence, find_unfinished
 from patchgen_core.models.model_run import GRADIENT, Run
 from patchgen_core.models.run_comparison import ComparedRuns, compare_runs
-from tests.checks.parity_runs import NORM, WHOLE, compare, line_of
+from tests.checks.parity_runs import NORM, QWEN2_5_VL, WHOLE, compare, edited, line_of
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
@@ -186,6 +186,30 @@ def test_error_is_told_at_the_patch_that_it_comes_of(work: Workspace, name: str)
     assert problem.location.line == line_of(work, f'@config.override_method("{target}"')
 
 
+def test_of_two_patches_in_a_module_the_one_that_did_not_run_while_models_agreed_is_named(work: Workspace) -> None:
+    """Only in evaluation does the method run that stands behind the right one."""
+    text = MLP.replace("    gate, up", "    if not self.training:\n        return self.mix(x)\n    gate, up")
+    text += """
+@config.override_method("LlamaMLP.mix", add=True)
+def mix(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) + self.up_proj(x))
+"""
+    problem = compare(work, text).errors[0]
+    assert problem.message.endswith("look at the patch of 'LlamaMLP.mix'")
+    assert "Other patches that may be the cause: LlamaMLP.forward" in problem.hint
+
+
+def test_generate_that_is_given_what_a_patch_does_not_take_is_told_at_that_one(work: Workspace) -> None:
+    lacking = {
+        "    mm_token_type_ids: torch.IntTensor | None = None,\n": "",
+        "        mm_token_type_ids=mm_token_type_ids,\n": "",
+    }
+    text = f"import torch\n{edited('Qwen2_5_VLForConditionalGeneration.forward', lacking)}"
+    errors = compare(work, text, preamble=QWEN2_5_VL).errors
+    (problem,) = [one for one in errors if "`model_kwargs` are not used by the model: ['mm_t" in one.message]
+    assert problem.target == "Qwen2_5_VLForConditionalGeneration.forward"
+
+
 def test_the_patch_of_another_head_is_not_named(work: Workspace) -> None:
     sequence = """
 @config.override_method("LlamaForSequenceClassification.forward")
@@ -239,6 +263,16 @@ def test_a_router_with_wrong_weights_is_where_they_part_and_not_its_experts() ->
     assert ComparedRuns(patched, eager, None, 2.0).find_first() == ("gate", "")
 
 
+def test_module_that_gives_other_places_is_where_they_part_whatever_their_dtype() -> None:
+    right, wrong = torch.ones(2), torch.zeros(2)
+    places = torch.tensor([1, 300])
+    eager = Run(layers={"indexer": places, "attention": right})
+    overflowing = Run(layers={"indexer": places.to(torch.uint8), "attention": wrong})
+    assert ComparedRuns(overflowing, eager, None, 0.0).find_first() == ("indexer", "")
+    short = Run(layers={"indexer": places.to(torch.int16), "attention": wrong})
+    assert ComparedRuns(short, eager, None, 0.0).find_first() == ("attention", "indexer")
+
+
 def test_small_difference_that_every_draw_of_parameters_shows_is_red(work: Workspace) -> None:
     text = """
 @config.override_method("LlamaMLP.forward")
@@ -281,6 +315,18 @@ def test_what_the_loss_takes_beside_the_last_output_may_be_where_gradients_part(
     patched = Run({lost: 2 * value}, layers, {"": {"aux_loss": value}}, {**gradients, "gate": 2 * value}, {}, inputs)
     runs = ComparedRuns(patched, eager, None, 0.0)
     assert find_divergence(runs, compare_runs(patched, eager, None, 0.0)).places == ("",)
+
+
+@pytest.mark.parametrize("flags", [{}, {"use_cache": True}], ids=["left out", "another"])
+def test_module_that_is_not_given_a_flag_of_upstreams_is_not_where_they_part(flags: dict[str, bool]) -> None:
+    value, flagged = torch.ones(3), {"": {"use_cache": False}, "model": {"use_cache": False}}
+    inputs = {"": (value,), "model": (value,)}
+    eager = Run(layers={"model": value}, layer_inputs=inputs, layer_flags=flagged)
+    patched = Run(layers={"model": 2 * value}, layer_inputs=inputs, layer_flags={**flagged, "model": flags})
+    assert find_divergence(ComparedRuns(patched, eager, None, 0.0), []).places == ("",)
+    more = {**flagged, "model": {"use_cache": False, "is_packed": True}}
+    patched = Run(layers={"model": 2 * value}, layer_inputs=inputs, layer_flags=more)
+    assert find_divergence(ComparedRuns(patched, eager, None, 0.0), []).places == ("model",)
 
 
 def test_module_that_is_given_fewer_tensors_is_not_where_they_part() -> None:

@@ -69,6 +69,27 @@ def test_a_rank_that_raises_is_told() -> None:
     assert "changed_" in problem.hint
 
 
+def test_a_rank_that_raises_over_what_another_patch_gave_is_told_at_that_one() -> None:
+    """The rotations of the whole sequence for the slice of a rank, which the function that rotates cannot take."""
+    slicing = "        position_embeddings = slice_position_embeddings(position_embeddings)\n"
+    (problem,) = compare("mistral", "sp2", (slicing, "")).errors
+    assert "RuntimeError: The size of tensor a (5) must match the size of tensor b (10)" in problem.message
+    assert problem.target == "MistralModel.forward"
+    assert problem.hint.startswith(
+        "The patch of 'MistralModel.forward' gives 'model.layers.0' slices of some tensors and the whole of others."
+    )
+    assert "The patch of 'apply_rotary_pos_emb' was running, " in problem.hint
+
+
+def test_a_rank_that_raises_after_a_wrong_output_is_told_at_the_patch_that_gave_it() -> None:
+    """An MLP of two ranks that gives one token too few, with which the layer around it cannot go on."""
+    short = "return down_proj[:, 1:] if dist.is_initialized() else down_proj"
+    (problem,) = compare("llama", "sp2", (MLP, IMPORT + MLP.replace("return down_proj", short))).errors
+    assert "must match the size of tensor" in problem.message
+    assert problem.target == "LlamaMLP.forward"
+    assert problem.hint.startswith("The patch of 'LlamaMLP.forward' differs from one process before.")
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -151,8 +151,8 @@ def find_suspects(
     """The patches that ran where runs part, the one to look at first first.
 
     Those that ran in the very module come first, then those inside of it, then those around it. Of equals the one of
-    which a line ran that upstream does not have, and that did no right elsewhere. ``slot_checks`` are lines that only
-    ask whether a slot has a kernel.
+    which a line ran that upstream does not have, and that did no right elsewhere; of these the one of which most did
+    not run in batches in which the models agree. ``slot_checks`` are lines that only ask whether a slot has a kernel.
     """
     ranked = []
     for patch in patches:
@@ -161,10 +161,13 @@ def find_suspects(
         if steps >= _FAR:
             continue
         did_right = bool(ran.modules & divergence.right)
-        is_own = bool(fresh_lines(patch, ran, slot_checks)) or not patch.lines
+        fresh = fresh_lines(patch, ran, slot_checks)
+        is_own = bool(fresh) or not patch.lines
+        seen = {line for _, line in ran.right_lines}
+        share_seen = sum(line in seen for line in fresh) / max(1, len(fresh))
         only_made = not ran.functions - {"__init__"}
         rank = (did_right, steps) if divergence.is_backward else (steps, did_right)
-        ranked.append((*rank, only_made, not is_own, patch.declared.line, patch))
+        ranked.append((*rank, only_made, not is_own, share_seen, patch.declared.line, patch))
     return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
 
 

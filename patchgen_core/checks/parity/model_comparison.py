@@ -229,8 +229,7 @@ class ModelComparison:
             return None
         batches, multiple = (batch, self._own_batch(model, batch)), self._limit(reference.head, dtype, batch).multiple
         with phase("explaining"), self.patched.isolated():
-            recorder = self.recorder.for_one_run()
-            return run_again(reference, model, batches, getattr(torch, dtype), multiple, recorder)
+            return run_again(reference, model, batches, getattr(torch, dtype), multiple, self.recorder.for_one_run())
 
     def _allows_other_parameters(
         self, error: PatchgenError, reference: Reference, dtype: str, batch: ToyBatch
@@ -335,6 +334,7 @@ class ModelComparison:
         limit = self._limit(head, dtype, batch)
         eager = reference.run(batch, getattr(torch, dtype))
         own = self._own_batch(model, batch)
+        self.recorder.begin_batch()
         with phase("patched models"), self.patched.isolated():
             in_full = not self.recorder.is_interpreted or batch is find_shortest(reference.batches.batches)
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from patchgen_core.models.run_comparison import ComparedRuns
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_QUOTED = re.compile(r"'(\w+)'")
 _CALL = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
 """A frame of the call that anomaly detection tells of, whose backward function raises."""
 
@@ -82,13 +85,15 @@ def explain_exception(
     rerun: Callable[[], Rerun | None],
 ) -> Problem:
     """The problem of a patched model that raises in a mode, at the patch that parted from upstream before, or else at
-    the one whose code was running, forward or on the way back."""
+    the one that lacks a parameter that the error names, or whose code was running, forward or on the way back."""
     text = " ".join(str(error).split())
     frames = project_frames(error)
     places = [(frame.filename, frame.lineno or 0) for frame in frames]
     patch, role = next(iter(find_patches_of(mode, request)), None), "makes inputs only for the models here"
     if patch is None:
         patch, role = _find_origin(rerun(), request, executions, places), "differs from Hugging Face eager before"
+    if patch is None:
+        patch, role = find_lacking(text, request), "takes one parameter less than upstream's"
     if patch is None:
         patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared
@@ -121,6 +126,23 @@ def _find_origin(
     owner = suspects[0].target.partition(".")[0]
     of_class = (patch for patch in suspects if patch.target.partition(".")[0] == owner)
     return next((patch for patch in of_class if _is_at(patch, places, request)), suspects[0])
+
+
+def find_lacking(text: str, request: ParityRequest) -> PatchedCode | None:
+    """The patch of a function that does not take a parameter of upstream's whose name an error quotes."""
+    quoted = set(_QUOTED.findall(text))
+    modules = [sys.modules.get(name) for name in (request.module, request.upstream)]
+    for patch in request.patches:
+        own, upstream = (_parameters_of(module, patch.target) for module in modules)
+        if own and quoted & (upstream - own):
+            return patch
+    return None
+
+
+def _parameters_of(module: object, target: str) -> set[str]:
+    for name in target.split("."):
+        module = getattr(module, name, None)
+    return set(inspect.signature(module).parameters) if inspect.isroutine(module) else set()
 
 
 def _is_at(patch: PatchedCode, places: Sequence[tuple[str, int]], request: ParityRequest) -> bool:

@@ -58,6 +58,11 @@ def ask_ranks(function: str, task: object, size: int, time_limit: float, setups:
         return _group(size, setups).ask(request, time_limit)
 
 
+def end_ranks(size: int, setups: tuple[str, ...] = ()) -> None:
+    """End a group of ranks that may wait for each other; the next request starts it again."""
+    _group(size, setups).close()
+
+
 @functools.cache
 def _group(size: int, setups: tuple[str, ...]) -> RankGroup:
     """The group of so many ranks that did these set-ups, which stays with this process."""

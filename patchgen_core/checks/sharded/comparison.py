@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -23,9 +24,10 @@ from patchgen_core.checks.model_process.answering import (
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.parity.unreached_patches import spans_of
 from patchgen_core.checks.plan.model_plan import make_plan, read_plan
-from patchgen_core.checks.ranks.groups import ask_ranks, start_server
+from patchgen_core.checks.ranks.groups import ask_ranks, end_ranks, start_server
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.checks.sharded.explaining import explain_differences, explain_rank_failure
+from patchgen_core.checks.sharded.rank_errors import Origin, find_origin
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.checks.sharded.results import Comparison, compare_trained
 from patchgen_core.checks.sharded.task import RankTask, Trained, Training
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from patchgen_core.parallel_plan.plan import ParallelPlan
 
 _WHOLE_FIRST = ("conditional_generation", "causal_lm")
+_TIMES, _SECONDS_MORE = 1.5, 2.0
 _RANKS = f"patchgen_core.checks.sharded.training:{train_on_rank.__name__}"
 
 
@@ -74,11 +77,14 @@ def _check(head: Head, subject: ShardedRequest, request: ModelRequest) -> CheckR
     whole = _whole_training(reference, tuple(batch.name for batch in batches))
     training = replace(whole, model_class=head.generated)
     task = RankTask(training, subject.mesh, _read_plan(subject, head, request))
+    start = time.monotonic()
     try:
         with phase("sharded models"):
             ranks = _ask(task, subject, request)
     except RanksFailed as failure:
-        return make_result([explain_rank_failure(failure, head, subject)])
+        own = _limit_seconds(subject, _TIMES * (time.monotonic() - start) + _SECONDS_MORE)
+        origin = _find_origin(task, whole, own, request) if failure.rank is not None else None
+        return make_result([explain_rank_failure(failure, head, subject, origin)])
     with phase("one process"):
         eager, truth = (_train_whole(whole, dtype) for dtype in (torch.float32, torch.float64))
     compared = compare_trained(ranks, eager, truth, subject.mesh, batches, subject.settings.tolerance)
@@ -108,6 +114,22 @@ def _compare_layers(
         return None
     eager, truth = (train_whole(whole, dtype, keeps_layers=True) for dtype in (torch.float32, torch.float64))
     return compare_trained(ranks, eager, truth, subject.mesh, task.training.batches, subject.settings.tolerance)
+
+
+def _limit_seconds(subject: ShardedRequest, seconds: float) -> ShardedRequest:
+    """The request with no more time for its ranks, of whom some may wait for those that raise."""
+    limit = min(subject.settings.time_limit, seconds)
+    return replace(subject, settings=replace(subject.settings, time_limit=limit))
+
+
+def _find_origin(task: RankTask, whole: Training, subject: ShardedRequest, request: ModelRequest) -> Origin | None:
+    """The patch that lies before an error of ranks, of another run."""
+    with phase("explaining"):
+        try:
+            layers = _compare_layers(replace(task, until_error=True), whole, subject, request, is_mean=False)
+        finally:
+            end_ranks(subject.mesh.ranks, request.setups)
+        return find_origin(layers, subject.patches) if layers is not None else None
 
 
 @functools.lru_cache(maxsize=2)

@@ -13,6 +13,7 @@ from patchgen_core.checks.parity.failures import describe_other_suspects, find_s
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.checks.ranks.groups import explain_failure
+from patchgen_core.checks.sharded.rank_errors import Origin
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.checks.sharded.results import MEAN_LOSS_OF, Comparison
 from patchgen_core.errors import Location, Problem, list_some, quote_some
@@ -42,9 +43,19 @@ def explain_differences(
     return [replace(problem, location=problem.location or subject.declared) for problem in problems]
 
 
-def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedRequest) -> Problem:
-    """The problem of ranks that have not answered, at the patch whose code was running, or of a class that the error
-    names."""
+def explain_rank_failure(
+    failure: RanksFailed, head: Head, subject: ShardedRequest, origin: Origin | None = None
+) -> Problem:
+    """The problem of ranks that have not answered, at its origin, the patch whose code was running, or the patch of a
+    class that the error names."""
+    problem = _explain_running(failure, head, subject)
+    if origin is None:
+        return problem
+    hint = "\n  ".join(filter(None, [origin.sentence, problem.hint]))
+    return replace(problem, location=origin.patch.declared, hint=hint, target=origin.patch.target)
+
+
+def _explain_running(failure: RanksFailed, head: Head, subject: ShardedRequest) -> Problem:
     problem = explain_failure(failure, f"training {head.name}", f"{head.name} cannot be trained")
     states = failure.states if failure.rank is None else [failure.states[failure.rank]]
     for frames in [state.frames for state in states if not state.has_answered]:

@@ -112,13 +112,25 @@ class Comparison:
     def compare_layers(self) -> Iterator[tuple[str, ComparedRuns]]:
         """What modules gave for each batch, beside what one process's did."""
         for number, batch in enumerate(self.batches):
-            first = number % self.mesh.dp * self.mesh.sp
-            parts = [trained.layers[batch.name] for trained in self.ranks[first : first + self.mesh.sp]]
+            parts = self._parts_of(number)
             eager, truth = self.eager.layers[batch.name], self.truth.layers[batch.name]
             runs = [_merge_layers(parts, eager, batch, self.mesh), eager, truth]
             if self.mesh.sp > 1 and "attention_mask" in batch.inputs:
                 runs = [_without_padding(run, batch.inputs["attention_mask"]) for run in runs]
             yield batch.name, ComparedRuns(runs[0], runs[1], runs[2], self.multiple)
+
+    def parts_of(self, batch: str) -> list[Run]:
+        """What the ranks of a batch's sequences kept; empty runs where an error came before."""
+        return self._parts_of(next(number for number, one in enumerate(self.batches) if one.name == batch))
+
+    def _parts_of(self, number: int) -> list[Run]:
+        first = number % self.mesh.dp * self.mesh.sp
+        ranks = self.ranks[first : first + self.mesh.sp]
+        return [trained.layers.get(self.batches[number].name, Run()) for trained in ranks]
+
+    def count_tokens(self, batch: str) -> int:
+        """How many tokens a row of a batch has."""
+        return next(int(one.inputs["labels"].shape[1]) for one in self.batches if one.name == batch)
 
     def tables(self, head: str) -> list[Table]:
         """All figures, where something differs."""

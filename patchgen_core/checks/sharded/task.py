@@ -50,6 +50,7 @@ class RankTask:
 
     Attributes:
         keeps_layers: whether each rank tells what every module gives, and which patches ran in it, for the first step.
+        until_error: whether an error ends what a rank keeps of the first step, and is not told.
         spans: where the code of each patch stands, by target.
     """
 
@@ -57,6 +58,7 @@ class RankTask:
     mesh: Mesh
     plan: ParallelPlan | None
     keeps_layers: bool = False
+    until_error: bool = False
     spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
 

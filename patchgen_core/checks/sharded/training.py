@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,8 @@ def train_on_rank(task: RankTask, setup: ModelSetup) -> Trained:
         recorder.note_places({path: type(module).__name__ for path, module in model.named_modules()})
         batches = [_add_inputs(setup, model, batch, mesh) for batch in training.batches[state.dp_rank :: mesh.dp]]
         parallelize(model, state, task.plan)
-        trained = _Trainer(model, training, batches, mesh, task.keeps_layers, recorder).train()
+        trainer = _Trainer(model, training, batches, mesh, task.keeps_layers, recorder)
+        trained = trainer.run_until_error() if task.until_error else trainer.train()
     trained.executions = recorder.executions
     if dist.get_rank():
         trained.gradients, trained.parameters = {}, {}
@@ -131,6 +132,13 @@ class _Trainer:
             optimizer.step()
             self.model.zero_grad(set_to_none=True)
         trained.parameters = self._gather(self.parameters)
+        return trained
+
+    def run_until_error(self) -> Trained:
+        """Run the first step's batches once, as far as they come."""
+        trained = Trained()
+        with suppress(Exception):
+            self._run_batches(trained.layers)
         return trained
 
     def _first_step(self, trained: Trained) -> None:
