@@ -5,6 +5,10 @@ patch that replaces something is looked at whose target upstream changed. The me
 the project, which is then generated against the later release and checked for contracts that it did not break before.
 
     python -m tools.merges [--show]
+    python -m tools.merges --edits
+
+The latter says what `patchgen upgrade` does with the project as it is, and once `patchgen slim` made edits of what it
+can.
 """
 
 from __future__ import annotations
@@ -18,19 +22,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from patchgen_core.authoring.slim.slim import slim
 from patchgen_core.build.artifacts import make_outcomes
+from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.merge import merge_definition
+from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.rebasing import Rebaser
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Merged
+from patchgen_core.upgrade.upgrading import upgrade
 from patchgen_core.upstream.module import find_upstream
 from tools.real_project import find_upstream_release, make_real_project
-from tools.releases import REAL
+from tools.releases import REAL, find_releases
+from tools.upgrade_walk import count_merges
 
 OLD, NEW = "0.1.11", "0.1.12"
 """Releases of the project; the later one is made for the later release of transformers."""
@@ -163,13 +174,46 @@ def measure(folder: Path, show: bool) -> None:
     print("\n".join(messages) or "none")
 
 
+def compare_forms(folder: Path) -> None:
+    """Upgrade the project in replacements and in edits, and print what becomes of both."""
+    releases = find_releases()
+    for is_slim in (False, True):
+        own = folder / ("edits" if is_slim else "replacements")
+        own.mkdir()
+        project = make_real_project(OLD, own)
+        print(describe_slimming(project) if is_slim else "in replacements")
+        report = upgrade(select_configs(project), releases.find(REAL[NEW]), releases, since=REAL[OLD])
+        verdicts = Counter(patch.verdict for config in report.configs for patch in config.patches)
+        risks = Counter(patch.risk for config in report.configs for patch in config.patches)
+        for counts in (verdicts, risks, count_merges(report)):
+            print(f"    {', '.join(f'{number} {kind}' for kind, number in counts.most_common())}")
+
+
+def describe_slimming(project: Project) -> str:
+    """Slim the configs of a project, each by itself, and say how many lines that saves."""
+    fix(check(Selection(project)))
+    patches, refused = [], 0
+    for path in project.find_configs():
+        try:
+            patches += [patch for result in slim(Selection(project, (path,))) for patch in result.patches]
+        except PatchgenError:  # it does not generate
+            refused += 1
+    before, after = sum(patch.before for patch in patches), sum(patch.after for patch in patches)
+    more = f"; {refused} configs do not generate" if refused else ""
+    return f"\nin edits: {len(patches)} replacements of {before} lines became edits of {after}{more}"
+
+
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--show", action="store_true", help="say what became of each")
+    parser.add_argument("--edits", action="store_true", help="upgrade it in replacements and in edits")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patchgen-merges-") as folder:
-        measure(Path(folder).resolve(), options.show)
+        if options.edits:
+            compare_forms(Path(folder).resolve())
+        else:
+            measure(Path(folder).resolve(), options.show)
 
 
 if __name__ == "__main__":

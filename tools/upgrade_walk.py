@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchgen_core.authoring.slim.slim import Slimmed
 from patchgen_core.upgrade.package_configs import select_configs
+from patchgen_core.upgrade.results import UpgradeReport
 from tests.upgrade import older
 from tests.upgrade.upgrade_history import RELEASES, verdict_of
 from tools.releases import find_releases
@@ -44,10 +45,12 @@ def walk(folder: Path, at_once: bool, is_slim: bool = False) -> int:
         step = older.take_step(project, releases, version, passing=RELEASES[1:-1] if at_once else ())
         problems += step.problems
         wrong += [] if at_once else wrong_verdicts(step)
-        merged += count(step)
+        merged += count_merges(step.report)
         tell(f"{version}: {describe(step)} ({time.perf_counter() - start:.1f} s)", step.problems)
         if version in older.JOINING and not at_once:
             older.join(folder, version, older.JOINING[version])
+            if is_slim:
+                older.take_edits(folder)
             problems += older.generate(project, releases.find(version))
             if is_slim:
                 tell(describe_slimmed(older.slim_configs(project, releases.find(version))), ())
@@ -76,14 +79,16 @@ def tell(line: str, problems: tuple[object, ...]) -> None:
     print(line, *(f"  {problem}" for problem in problems), sep="\n", flush=True)
 
 
-def count(step: older.Step) -> Counter[str]:
-    """How the replacements of a step were carried over, each once."""
+def count_merges(report: UpgradeReport) -> Counter[str]:
+    """How replacements and edits are carried over, each once; a name or a place that is only rewritten is one of
+    `rewritten`."""
     merges = {}
-    for _, patch in older.verdicts(step.report):
-        rebase = patch.rebase
-        if rebase is not None and (rebase.diff or not rebase.merged.is_clean):
-            how = rebase.merged.how if rebase.merged.is_clean else "conflicts"
-            merges[rebase.location.file, rebase.location.line] = how
+    for rebase in (rebase for config in report.configs for rebase in config.rebases):
+        if rebase.diff or not rebase.merged.is_clean:
+            is_code = any(change.name == "new" for change in rebase.arguments)
+            is_merge = is_code or bool(rebase.statements) or rebase.merged.text != rebase.ours
+            how = "conflicts" if not rebase.merged.is_clean else rebase.merged.how if is_merge else "rewritten"
+            merges[rebase.location] = how
     return Counter(merges.values())
 
 
@@ -97,7 +102,7 @@ def describe_slimmed(results: list[Slimmed]) -> str:
 def describe(step: older.Step) -> str:
     """A step in one line."""
     kinds = Counter(patch.verdict for _, patch in older.verdicts(step.report))
-    merges = ", ".join(f"{number} {how}" for how, number in count(step).items()) or "none"
+    merges = ", ".join(f"{number} {how}" for how, number in count_merges(step.report).items()) or "none"
     verdicts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     return f"{verdicts}; merges: {merges}; written: {len(step.applied.merged)}; by hand: {len(step.edits)}"
 

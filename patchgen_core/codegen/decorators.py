@@ -41,7 +41,9 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
         if method:
             nodes = [function for node in nodes for function in methods(node, method)]
         decorators = [decorator for node in nodes for decorator in node.decorator_list]
-        matching = [d for d in decorators if _name(d) in (name, f"@{name}") or _name(d).endswith(f".{name}")]
+        matching = [
+            d for d in decorators if dotted_name(d) in (name, f"@{name}") or dotted_name(d).endswith(f".{name}")
+        ]
         dropped += [DroppedDecorator(target, decorator) for decorator in matching]
         if not nodes:
             hint = did_you_mean(cls, targets.index.definitions)
@@ -50,7 +52,7 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
             hint = "Upstream's decorators are gone already."
             problems.append(Problem(f"drop_decorators: '{target}' is replaced or excluded", location, hint))
         elif not matching:
-            has = ", ".join(f"@{_name(decorator)}" for decorator in decorators)
+            has = ", ".join(f"@{dotted_name(decorator)}" for decorator in decorators)
             hint = f"It has: {has}." if has else "It has none."
             problems.append(Problem(f"drop_decorators: '{target}' has no decorator '{name}'", location, hint))
     return tuple(dropped), problems
@@ -70,5 +72,6 @@ def meaning(decorator: str) -> str:
     return ast.dump(ast.parse(decorator.strip().removeprefix("@").strip(), mode="eval"))
 
 
-def _name(decorator: ast.expr) -> str:
+def dotted_name(decorator: ast.expr) -> str:
+    """A decorator as upstream names it, without its arguments."""
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)

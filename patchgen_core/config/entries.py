@@ -23,9 +23,13 @@ class PlacedText(str):
 
 
 class PlacedPair(tuple[Any, ...]):
-    """A target and the name of one of its decorators, and the line that they were declared on."""
+    """A target and the name of one of its decorators, and the line that they were declared on.
+
+    ``used_at`` is, where targets share it, the call that names this target.
+    """
 
     location: Location | None = None
+    used_at: Location | None = None
 
 
 _DECLARATIONS = (Patch, ImportSpec, Helper, Allowance, Tolerance)

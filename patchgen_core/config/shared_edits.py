@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
 from patchgen_core.config.declarations import Patch
+from patchgen_core.config.entries import PlacedPair, PlacedText
 from patchgen_core.config.patch_calls import MISSING, Declarations
 from patchgen_core.errors import Location, PatchgenError
 
@@ -26,7 +27,7 @@ class Edits(Declarations):
         super().__init__()
         self.location = caller()
         self._patches: list[Patch] = []
-        self._decorators: list[str] = []
+        self._decorators: list[PlacedText] = []
         self._used_at: Location | None = None
 
     def __repr__(self) -> str:
@@ -67,7 +68,10 @@ class Edits(Declarations):
         """Take decorators off the target, as a config's ``drop_decorators`` does."""
         location = caller()
         self._refuse_late(location)
-        self._decorators += [arguments.text("drop_decorators: a name", name, location) for name in names]
+        for name in names:
+            placed = PlacedText(arguments.text("drop_decorators: a name", name, location))
+            placed.location = location
+            self._decorators.append(placed)
 
     def _add(self, patch: Patch, location: Location) -> None:
         self._refuse_late(location)
@@ -80,7 +84,7 @@ class Edits(Declarations):
 
     def of(
         self, patch: Patch, name_map: Mapping[str, str], location: Location
-    ) -> tuple[list[Patch], list[tuple[str, str]]]:
+    ) -> tuple[list[Patch], list[PlacedPair]]:
         """The edits of a target, and the decorators that they take off it; ``patch`` has kind, target and reason.
 
         Raises:
@@ -105,4 +109,10 @@ class Edits(Declarations):
             )
             for number, own in enumerate(self._patches)
         ]
-        return patches, [(patch.target, name) for name in self._decorators]
+        return patches, [_pair(patch.target, name, location) for name in self._decorators]
+
+
+def _pair(target: str, name: PlacedText, used_at: Location) -> PlacedPair:
+    pair = PlacedPair((target, str(name)))
+    pair.location, pair.used_at = name.location, used_at
+    return pair

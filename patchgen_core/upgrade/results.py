@@ -56,6 +56,7 @@ class Finding:
             ``excluded``, ``dropped``, ``module``.
         detail: what exactly, in one sentence without its full stop; empty where the kind says all.
         diff: a unified diff of upstream's own change; empty for none.
+        rebase: what the call of the config that names it has to say instead; None where that is for a person.
     """
 
     kind: Kind
@@ -64,6 +65,7 @@ class Finding:
     detail: str = ""
     risk: Risk = "safe"
     diff: str = ""
+    rebase: Rebase | None = None
 
     def __str__(self) -> str:
         what = self.about if self.relation == "target" else f"{self.relation} {self.about}"
@@ -137,8 +139,26 @@ class StatementChange:
 
 
 @dataclass(frozen=True)
+class NameChange:
+    """Another name of something of upstream's that a call in a config has to say.
+
+    Attributes:
+        location: the line that the call lies on.
+        call: what is called, such as ``drop_decorators``.
+        old, new: what it says; the new one is empty where the call need not name it any more.
+        target: the target that it names before; empty for none.
+    """
+
+    location: Location
+    call: str
+    old: str
+    new: str
+    target: str = ""
+
+
+@dataclass(frozen=True)
 class Rebase:
-    """A replacement, or an edit, as it would be for the new release.
+    """A replacement, an edit, or a name of upstream's, as it would be for the new release.
 
     Attributes:
         location: file and line of its ``def`` or ``class`` in the project; for code in quotes, of its call.
@@ -150,6 +170,7 @@ class Rebase:
         is_edit: whether it is an edit; ``arguments`` are then what its declaration has to say instead.
         statements: where all edits of a target were carried over as one, what takes the place of their declarations;
             the merged text is then that of the whole target.
+        name: the name that a call of the config has to say instead; nothing else changes then.
     """
 
     location: Location
@@ -161,11 +182,12 @@ class Rebase:
     is_edit: bool = False
     arguments: tuple[ArgumentChange, ...] = ()
     statements: tuple[StatementChange, ...] = ()
+    name: NameChange | None = None
 
     @property
     def noun(self) -> str:
         """What reports call it."""
-        return "edit" if self.is_edit else "replacement"
+        return "name" if self.name is not None else "edit" if self.is_edit else "replacement"
 
 
 @dataclass(frozen=True)
@@ -227,6 +249,12 @@ class ConfigVerdict:
     notes: tuple[str, ...] = ()
 
     @property
+    def rebases(self) -> tuple[Rebase, ...]:
+        """What can be carried over of its patches, and of the names that it takes from upstream."""
+        rebases = [*(patch.rebase for patch in self.patches), *(finding.rebase for finding in self.findings)]
+        return tuple(rebase for rebase in rebases if rebase is not None)
+
+    @property
     def summary(self) -> str:
         """How many patches have which verdict: ``3 unchanged, 1 changed``."""
         counts = Counter(patch.verdict for patch in self.patches)
@@ -264,118 +292,8 @@ class UpgradeReport:
 
     @property
     def clean_merges(self) -> tuple[Rebase, ...]:
-        """The replacements that can be carried over without a conflict and become another text, each once."""
-        results: dict[tuple[str, int], Rebase] = {}
-        for config in self.configs:
-            for patch in config.patches:
-                rebase = patch.rebase
-                if rebase is not None and rebase.merged.is_clean and rebase.diff:
-                    results[rebase.location.file, rebase.location.line] = rebase
-        return tuple(results.values())
-
-
-# --- matrix ----------------------------------------------------------------------------------------
-
-State = Literal["ok", "cosmetic", "changed", "breaks", "absent"]
-"""What a version is to a config or patch, against the version that its generated file is based on: ``absent`` when
-that version has no such model yet, or no more."""
-
-STATES: tuple[State, ...] = ("breaks", "absent", "changed", "cosmetic", "ok")
-"""From the worst on."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A config, or a patch of one, against one version.
-
-    Attributes:
-        reasons: why, a line each, as far as the problems do not say it; empty for ``ok``.
-        problems: what fails there, with the line in the config.
-    """
-
-    version: str
-    state: State
-    reasons: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellRow:
-    """Something against all versions, with a cell for each in their order.
-
-    Attributes:
-        first_broken: the first version after one that works in which it breaks; empty for none. It may lie between
-            two versions of the matrix.
-        last_working: the last version before ``first_broken``; empty for none.
-        is_exact: whether all releases between these two, and between the two below, are known not to exist; without
-            a network they may.
-        first_working: the first version after one that breaks in which it works; empty for none.
-        last_broken: the last version before ``first_working``; empty for none.
-        reasons: why it breaks in ``first_broken``; where that is empty, in ``last_broken``.
-    """
-
-    cells: tuple[Cell, ...]
-    first_broken: str = ""
-    last_working: str = ""
-    is_exact: bool = True
-    first_working: str = ""
-    last_broken: str = ""
-    reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class PatchRow(CellRow):
-    """A patch against all versions."""
-
-    kind: str
-    target: str
-    location: Location
-
-
-@dataclass(frozen=True)
-class MatrixRow(CellRow):
-    """A config against all versions, whose cells are the worst of its patches and of what concerns the whole module;
-    ``reasons`` are those that do not concern its patches. The rest is as for :class:`ConfigVerdict`.
-
-    Attributes:
-        base: the version that its generated file is based on; that of what is installed where none says it; empty
-            when neither is there.
-    """
-
-    config: str
-    path: str
-    line: int
-    module: str
-    base: str
-    patches: tuple[PatchRow, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def count(self, column: int) -> int:
-        """How many patches, and problems beside them, are as the cell of a column says."""
-        cell = self.cells[column]
-        patched = {problem for patch in self.patches for problem in patch.cells[column].problems}
-        others = sum(problem not in patched for problem in cell.problems)
-        return sum(patch.cells[column].state == cell.state for patch in self.patches) + others
-
-
-@dataclass(frozen=True)
-class MatrixReport:
-    """Configs, by name, against versions in ascending order; the rest is as for :class:`UpgradeReport`.
-
-    Attributes:
-        tried: the versions that were looked at beside ``versions``, to find where something breaks first.
-    """
-
-    distribution: str
-    versions: tuple[str, ...]
-    rows: tuple[MatrixRow, ...]
-    skipped: tuple[str, ...] = ()
-    failed: tuple[Problem, ...] = ()
-    tried: tuple[str, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """0 when no config breaks in the newest version, 1 when one does, 2 when a config cannot be loaded."""
-        if self.failed:
-            return 2
-        return int(any(row.cells and row.cells[-1].state in ("breaks", "absent") for row in self.rows))
+        """What can be carried over without a conflict and becomes another text, each place once."""
+        rebases = (rebase for config in self.configs for rebase in config.rebases)
+        return tuple(
+            {rebase.location: rebase for rebase in rebases if rebase.merged.is_clean and rebase.diff}.values()
+        )

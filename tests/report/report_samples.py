@@ -12,19 +12,8 @@ from patchgen_core.checks.result import CheckResult, FileDifference, Table
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate.report import GateReport
 from patchgen_core.syntax.diffs import unified_diff
-from patchgen_core.upgrade.results import (
-    Cell,
-    ConfigVerdict,
-    Conflict,
-    Finding,
-    MatrixReport,
-    MatrixRow,
-    Merged,
-    PatchRow,
-    PatchVerdict,
-    Rebase,
-    UpgradeReport,
-)
+from patchgen_core.upgrade.matrix.results import Cell, MatrixReport, MatrixRow, PatchRow
+from patchgen_core.upgrade.results import ConfigVerdict, Conflict, Finding, Merged, PatchVerdict, Rebase, UpgradeReport
 
 ROOT = Path("/project")
 HOSTILE = """</script><script>document.title='owned'</script><img src=x onerror="document.title='owned'">&amp;"""

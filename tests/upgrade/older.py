@@ -15,10 +15,14 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import libcst as cst
+
+from patchgen_core.authoring.edits.config_file import ConfigFiles
+from patchgen_core.authoring.slim.references import EDIT_CALLS, edit_changes
 from patchgen_core.authoring.slim.slim import Slimmed, slim
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.selection import Selection
@@ -128,6 +132,35 @@ def join(folder: Path, release: str, models: Iterable[str]) -> None:
             shutil.copy(config, folder / "zoo" / model / f"{config.stem}{SUFFIX}")
     there = sorted(path.parent.name for path in folder.glob("zoo/*/__init__.py"))
     (folder / "zoo" / "__init__.py").write_text(f"from zoo import {', '.join(there)}\n")
+
+
+def take_edits(folder: Path) -> None:
+    """Have the configs of a project take as edits what `patchgen slim` made edits of in others."""
+    paths = sorted(folder.glob(f"zoo/*/*{SUFFIX}"))
+    edits = {name for path in paths for name in _edit_names(ast.parse(path.read_text()))}
+    files = ConfigFiles()
+    for path in paths:
+        file = files.get(path)
+        calls = [node for node in file.positions if isinstance(node, cst.Call) and _replaces_by(node, edits)]
+        path.write_text(file.changed(edit_changes(calls)).text)
+
+
+def _edit_names(tree: ast.Module) -> Iterator[str]:
+    """The names of functions that are edits, and of those that targets share."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) == "Edits()":
+            yield ast.unparse(node.targets[0])
+        elif isinstance(node, ast.FunctionDef) and any(".edit" in ast.unparse(d) for d in node.decorator_list):
+            yield node.name
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            yield from (ast.unparse(keyword.value) for keyword in node.value.keywords if keyword.arg == "edit")
+
+
+def _replaces_by(call: cst.Call, names: Collection[str]) -> bool:
+    """Whether a call gives a target a replacement of some names."""
+    given = [a.value.value for a in call.args if a.keyword is not None and a.keyword.value == "replacement"]
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return name in EDIT_CALLS and bool(given) and given[0] in names
 
 
 def generate(project: Project, release: Release) -> tuple[Problem, ...]:

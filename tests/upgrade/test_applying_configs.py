@@ -12,9 +12,9 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.upgrading import upgrade
 from patchgen_core.upgrade.writing.applying import apply
-from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace, generated
+from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, generated
 from tests.upgrade.applied import HEIR, HEIR_PREAMBLE, NEW_NORM, NEW_ROTATE, NORM, ROTATE, changed_lines, file
-from tests.upgrade.upgraded import NEW_TEXT, OLD_TEXT, Upgrading, reasons
+from tests.upgrade.upgraded import Upgrading, reasons
 
 
 class TestConfigs:
@@ -100,17 +100,6 @@ class TestConfigs:
         assert [problem.message for problem in applied.problems] == [f"upstream {UPSTREAM} has no function 'rotate'"]
         assert not applied.generated
         assert generated(norm.work).read_text() == before
-
-    def test_the_class_of_a_dropped_decorator_is_renamed_with_the_target(self, work: Workspace) -> None:
-        old = OLD_TEXT.replace("class Norm", "@timed\nclass Norm").replace("cached, scale", "cached, scale, timed")
-        new = NEW_TEXT.replace("class Norm", "@timed\nclass RMSNorm")
-        upgrading = Upgrading(work, old, new)
-        path = work.config('config.drop_decorators("Norm", "timed")\n' + NORM)
-        upgrading.generate()
-        applied = upgrading.apply({"Norm.forward": NEW_NORM}, names={"Norm.forward": "RMSNorm.forward"})
-        assert not applied.problems
-        assert 'config.drop_decorators("RMSNorm", "timed")' in path.read_text()
-        assert "\n@timed\n" not in generated(work).read_text()
 
     def test_a_target_that_has_another_name_is_renamed(self, norm: Upgrading) -> None:
         module = norm.folder.joinpath(*UPSTREAM.split(".")).with_suffix(".py")

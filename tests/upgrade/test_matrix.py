@@ -16,8 +16,8 @@ from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.matrix import compatibility
 from patchgen_core.upgrade.matrix.matrix import make_matrix
 from patchgen_core.upgrade.matrix.release_columns import WantedReleases, expand, find_columns
+from patchgen_core.upgrade.matrix.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upgrade.package_configs import select_configs
-from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 from tests.upstream.shop import BIASED, HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel

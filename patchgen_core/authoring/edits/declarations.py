@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import libcst as cst
 
 from patchgen_core.authoring.edits.config_file import Changes, EditedFile
+from patchgen_core.authoring.edits.statements import replace_statement
 
 
 def pin_version(file: EditedFile, line: int, version: str) -> Changes:
@@ -24,25 +25,56 @@ def rename_target(file: EditedFile, line: int, old: str, new: str) -> Changes:
     return next((_renaming(name, lambda _: new) for name in names), {})
 
 
-def rename_undecorated_class(file: EditedFile, old: str, new: str) -> Changes:
-    """The changes that have calls of ``drop_decorators`` name a class anew, where they do by a text."""
+def change_names(file: EditedFile, line: int, call: str, names: Mapping[str, str], target: str = "") -> Changes | None:
+    """The changes that have a call at a line say other names, and leave those out whose new name is empty.
 
-    def renamed(name: str) -> str:
-        cls, dot, method = name.partition(".")
-        return f"{new}{dot}{method}" if cls == old else name
+    A call that names nothing any more beside its target goes, with the comments above it.
 
-    changes: dict[cst.CSTNode, Callable[[Any], cst.CSTNode | cst.FlattenSentinel[Any]]] = {}
-    for call in _calls(file):
-        is_drop = isinstance(call.func, cst.Attribute) and call.func.attr.value == "drop_decorators"
-        if is_drop and call.args:
-            changes.update(_renaming(call.args[0].value, renamed))
-    return changes
+    Returns:
+        None where no such call says them by texts, or where one that goes is no statement of its own.
+    """
+    for node in _calls(file, line):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == call:
+            said = [text for argument in node.args if (text := _text(argument)) is not None]
+            if not names.keys() <= set(said):
+                continue
+            rest = [argument for argument in node.args if names.get(_text(argument) or "", "kept")]
+            if len(rest) == len(node.args) or any(_text(argument) != target for argument in rest):
+                return {node: _OtherNames(names)}
+            return replace_statement(file, line, ())
+    return None
 
 
-def _calls(file: EditedFile, line: int = 0) -> Iterator[cst.Call]:
-    """The calls of a file, or those that a line starts or lies in."""
+@dataclass(frozen=True)
+class _OtherNames:
+    """Puts other names into a call."""
+
+    names: Mapping[str, str]
+
+    def __call__(self, updated: cst.Call) -> cst.Call:
+        kept = [argument for argument in updated.args if self.names.get(_text(argument) or "", "kept")]
+        arguments = [self._renamed(argument) for argument in kept]
+        if len(arguments) < len(updated.args):
+            arguments[-1] = arguments[-1].with_changes(comma=updated.args[-1].comma)
+        return updated.with_changes(args=arguments)
+
+    def _renamed(self, argument: cst.Arg) -> cst.Arg:
+        new = self.names.get(_text(argument) or "")
+        change = _renaming(argument.value, lambda _: new) if new else {}
+        return argument.with_changes(value=change[argument.value](argument.value)) if change else argument
+
+
+def _text(argument: cst.Arg) -> str | None:
+    """What an argument says that can be rewritten."""
+    value = argument.value
+    is_text = isinstance(value, cst.SimpleString) and bool(_renaming(value, str))
+    return value.raw_value if is_text and isinstance(value, cst.SimpleString) else None
+
+
+def _calls(file: EditedFile, line: int) -> Iterator[cst.Call]:
+    """The calls that a line of a file starts or lies in."""
     for node, position in file.positions.items():
-        if isinstance(node, cst.Call) and (not line or position.start.line <= line <= position.end.line):
+        if isinstance(node, cst.Call) and position.start.line <= line <= position.end.line:
             yield node
 
 

@@ -15,8 +15,8 @@ from patchgen_core.project.project import Project
 
 if TYPE_CHECKING:
     from patchgen_core.upgrade.matrix.release_columns import Fetching, WantedReleases
+    from patchgen_core.upgrade.matrix.results import MatrixReport
     from patchgen_core.upgrade.package_configs import PackageConfigs
-    from patchgen_core.upgrade.results import MatrixReport
     from patchgen_core.upstream.releases import Releases
 
 

@@ -151,8 +151,8 @@ class _Front:
         from patchgen_core.upgrade.writing.applying import apply
 
         options, configs = self.options, self.report.configs
-        patches = [patch for config in configs for patch in config.patches]
-        places = [p.location for p in patches] + [p.rebase.location for p in patches if p.rebase is not None]
+        places = [patch.location for config in configs for patch in config.patches]
+        places += [rebase.location for config in configs for rebase in config.rebases]
         self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
         is_allowed, marks = options.allow_dirty, options.write_conflicts
         self.applied = apply(self.project, self.report, self.release, allow_dirty=is_allowed, conflicts=marks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchgen_core.errors import Location
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.upgrade.matrix.config_cells import BROKEN, NO_MODULE, reasons_of
-from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow
+from patchgen_core.upgrade.matrix.results import Cell, MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.versions import parse_version
 
 if TYPE_CHECKING:

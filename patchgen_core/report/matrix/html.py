@@ -25,7 +25,7 @@ from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, write_page
 from patchgen_core.report.matrix.breaks import Reason, find_breaks, label_version, span_text
 from patchgen_core.report.words import quantity
-from patchgen_core.upgrade.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
+from patchgen_core.upgrade.matrix.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
 
 _TONES: dict[State, str] = {"breaks": "bad", "absent": "none", "changed": "warn", "cosmetic": "info", "ok": "good"}
 _BAD: tuple[State, ...] = ("breaks", "absent")

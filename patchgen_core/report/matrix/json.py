@@ -6,7 +6,7 @@ from typing import Any
 
 from patchgen_core.errors import display_path
 from patchgen_core.report.data import SCHEMA, problem_data
-from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow
+from patchgen_core.upgrade.matrix.results import Cell, MatrixReport, MatrixRow, PatchRow
 
 
 def matrix_data(report: MatrixReport) -> dict[str, Any]:

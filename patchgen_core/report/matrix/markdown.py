@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from patchgen_core.report.markdown import code, details, escape, table_head, table_row
 from patchgen_core.report.matrix.breaks import find_breaks, short_names
 from patchgen_core.report.matrix.terminal import WORDS, spans_of, summary, word
-from patchgen_core.upgrade.results import Cell, MatrixReport, State
+from patchgen_core.upgrade.matrix.results import Cell, MatrixReport, State
 
 _MARKS: dict[State, str] = {"breaks": "❌", "absent": "⚪", "changed": "🟡", "cosmetic": "🔵", "ok": "✅"}
 

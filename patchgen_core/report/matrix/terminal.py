@@ -15,7 +15,7 @@ from patchgen_core.report.matrix.breaks import Break, Place, find_breaks, short_
 from patchgen_core.report.terminal import print_problems
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.matrix.config_cells import BROKEN
-from patchgen_core.upgrade.results import Cell, MatrixReport, PatchRow, State
+from patchgen_core.upgrade.matrix.results import Cell, MatrixReport, PatchRow, State
 
 WORDS: dict[State, tuple[str, str]] = {
     "breaks": ("BRK", "breaks (how many things): it does not generate, or its module breaks a contract rule"),

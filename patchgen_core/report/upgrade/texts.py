@@ -18,6 +18,7 @@ from patchgen_core.upgrade.results import (
     ConfigVerdict,
     Conflict,
     Finding,
+    NameChange,
     PatchVerdict,
     Rebase,
     Risk,
@@ -104,6 +105,8 @@ def describe_config(config: ConfigVerdict, with_safe: bool = False) -> Iterator[
     yield from _lines(("note", note) for note in config.notes)
     yield from _problems(config_problems(config))
     yield from _describe_findings(config.findings, "", with_safe)
+    names = (finding.rebase.name for finding in config.findings if finding.rebase is not None)
+    yield from _lines(("rewrites", _name_text(name)) for name in names if name is not None)
     quiet = [patch for patch in config.patches if _needs_nothing(patch) and not with_safe]
     for patch in config.patches:
         if patch not in quiet:
@@ -143,7 +146,7 @@ def _describe_findings(findings: Iterable[Finding], verdict: str, with_safe: boo
     """Findings, worst first, but for one that says no more than the verdict on the target; then upstream's changes."""
     findings = sort_by_risk(findings, with_safe)
     repeated = [f for f in findings if f.relation == "target" and f.kind == verdict and not f.detail]
-    yield from _lines((finding.risk, str(finding)) for finding in findings if finding not in repeated)
+    yield from _lines(dict.fromkeys((finding.risk, str(finding)) for finding in findings if finding not in repeated))
     for finding in findings:
         if finding.diff:
             yield Part("diff", "upstream's own change of", finding.about, finding.diff)
@@ -186,6 +189,12 @@ def _argument_text(change: ArgumentChange) -> str:
     return call if not change.name else f"{change.name} '{old}' to '{new}'" + (f", and {call}" if call else "")
 
 
+def _name_text(change: NameChange) -> str:
+    """What a call that names something of upstream's says instead."""
+    new = f"to '{change.new}'" if change.new else "to name it no more"
+    return f"{change.call} '{change.old}' {new}, in {change.location}"
+
+
 def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:
     """The place of a conflict in the project: lines of a replacement count from its own decorators on."""
     if not rebase.ours:
@@ -208,9 +217,12 @@ def _first_lines(text: str) -> list[str]:
 
 
 def config_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
-    """The problems of a config that are no patch's."""
-    of_patches = {problem for patch in config.patches for problem in patch.problems}
-    return tuple(problem for problem in config.problems if problem not in of_patches)
+    """The problems of a config that are no patch's, and that no other name in a call of it mends."""
+    told = {problem for patch in config.patches for problem in patch.problems}
+    names = [finding.rebase.name for finding in config.findings if finding.rebase is not None]
+    for name in filter(None, names):
+        told |= {p for p in config.problems if p.location == name.location and f"'{name.old}'" in p.message}
+    return tuple(problem for problem in config.problems if problem not in told)
 
 
 def sort_by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[Finding]:
@@ -239,16 +251,17 @@ def is_applied(patch: PatchVerdict) -> bool:
 
 def describe_applying(report: UpgradeReport) -> str:
     """What ``--apply`` would do."""
-    carried = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
+    patches = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
+    carried = [*patches, *(finding.rebase for config in report.configs for finding in config.findings)]
     merges = {rebase.location: rebase for rebase in carried if rebase is not None}
     written = f"carries over {rebase_counts(merges.values())}, " if merges else ""
     return f"{written}generates the files and runs the gate"
 
 
 def rebase_counts(rebases: Iterable[Rebase]) -> str:
-    """How many replacements and edits there are: ``1 replacement and 2 edits``."""
+    """How many replacements, edits and names there are: ``1 replacement and 2 edits``."""
     counts = Counter(rebase.noun for rebase in rebases)
-    return listed([quantity(counts[noun], noun) for noun in ("replacement", "edit") if counts[noun]])
+    return listed([quantity(counts[noun], noun) for noun in ("replacement", "edit", "name") if counts[noun]])
 
 
 @dataclass(frozen=True)
@@ -323,7 +336,7 @@ def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now
                 places[what][patch.location, f"{patch.target}: {reason}"] = None
         for problem in config_problems(config):
             places[_CHANGE][problem.location or Location(config.path, config.line), problem.title] = None
-        for finding in sort_by_risk(config.findings):
+        for finding in sort_by_risk(f for f in config.findings if f.rebase is None):
             what = _CHANGE if finding.risk == "must change" else _LOOK
             places[what][Location(config.path, config.line), str(finding)] = None
     return [

@@ -76,9 +76,9 @@ class ReleaseDefinition:
             return find_statements(pattern, self.searched)
         if patch.kind == "code_replacement":
             if code is not None:
-                return find_expressions(pattern.expression, self.searched)
+                return find_expressions(pattern, self.searched)
             return find_statements(pattern, self.searched)
-        return find_statements(pattern, self.searched) or find_expressions(pattern.expression, self.searched)
+        return find_statements(pattern, self.searched) or find_expressions(pattern, self.searched)
 
 
 @lru_cache(maxsize=64)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from patchgen_core.errors import Problem
 from patchgen_core.upgrade.matrix.compatibility import Compatibility
+from patchgen_core.upgrade.matrix.results import STATES, Cell, State
 from patchgen_core.upgrade.release_project import Generation, PatchProblem
-from patchgen_core.upgrade.results import STATES, Cell, Finding, State
+from patchgen_core.upgrade.results import Finding
 
 BROKEN: tuple[State, ...] = ("breaks", "absent")
 """The states in which a config or patch does not work."""

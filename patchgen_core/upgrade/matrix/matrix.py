@@ -14,9 +14,9 @@ from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
 from patchgen_core.upgrade.matrix.compatibility import CompatibilityPool, ConfigBase
 from patchgen_core.upgrade.matrix.config_cells import BROKEN, ConfigCells, judge, reasons_of
 from patchgen_core.upgrade.matrix.release_columns import Fetching, ReleaseColumn, fetch, known_versions
+from patchgen_core.upgrade.matrix.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of
 from patchgen_core.upgrade.release_module import base_version, recorded_module, release_at_hand
-from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.upstream.versions import parse_version, same_version
 

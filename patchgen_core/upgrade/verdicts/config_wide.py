@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
-from patchgen_core.codegen.added_code import unique
+from patchgen_core.codegen.decorators import dotted_name
 from patchgen_core.codegen.removal import excluded_methods
-from patchgen_core.syntax.nodes import methods
-from patchgen_core.upgrade.results import Finding
+from patchgen_core.errors import Location
+from patchgen_core.syntax.nodes import Definition, methods
+from patchgen_core.upgrade.results import Finding, Rebase
+from patchgen_core.upgrade.verdicts.declared_names import rename, renamed_decorator
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, is_replacement
 from patchgen_core.upgrade.verdicts.similar_code import moved
+
+T = TypeVar("T")
 
 
 def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> list[Finding]:
@@ -21,33 +25,54 @@ def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: Modu
     return list(dict.fromkeys(findings))
 
 
-def _where(name: str, old: ModuleView, new: ModuleView) -> str:
-    """Where a name of the module is now, as the end of a sentence."""
-    place = moved(TargetName(name), old, new)
-    return f"; it is {place[0]} now: {place[1]}" if place is not None else ""
+def _placed(entries: Iterable[T], otherwise: Location) -> list[tuple[T, Location]]:
+    """What a config names, with each line that does."""
+    return list(dict.fromkeys((entry, getattr(entry, "location", None) or otherwise) for entry in entries))
+
+
+def _moved(name: str, old: ModuleView, new: ModuleView) -> tuple[str, str]:
+    """What a class, method or function of the module is called now, and where it is, as the end of a sentence; both
+    empty where nothing is like it, and the name where it is none of the module."""
+    cls, _, method = name.partition(".")
+    place = moved(TargetName(cls, method), old, new)
+    if place is None:
+        return "", ""
+    return place[0] if _has(new, place[0]) else "", f"; it is {place[0]} now: {place[1]}"
 
 
 def _anchors(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
+    config = patched.config
     for helper in patched.helpers.values():
-        after = helper.helper.after
-        if after is not None and after in old.index.definitions and after not in new.index.definitions:
-            place = moved(TargetName(after), old, new)
-            detail = f"the helper '{helper.name}' follows it{_where(after, old, new)}"
-            yield Finding("gone" if place is None else "moved", after, "anchor", detail, "must change")
-    for after, _ in unique(patched.config.positioned_blocks):
-        if after in old.index.definitions and after not in new.index.definitions:
-            place = moved(TargetName(after), old, new)
-            detail = f"a block follows it{_where(after, old, new)}"
-            yield Finding("gone" if place is None else "moved", after, "anchor", detail, "must change")
+        after, location = helper.helper.after, helper.helper.location or config.location
+        if after is not None:
+            yield from _anchor(after, f"the helper '{helper.name}'", "add_helper_after", location, old, new)
+    for (after, _), location in _placed(config.positioned_blocks, config.location):
+        yield from _anchor(after, "a block", "add_block_after", location, old, new)
+
+
+def _anchor(
+    after: str, what: str, call: str, location: Location, old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
+    if after in old.index.definitions and after not in new.index.definitions:
+        name, where = _moved(after, old, new)
+        rebase = rename(location, call, after, name) if name else None
+        detail = f"{what} follows it{where}"
+        yield Finding("moved" if where else "gone", after, "anchor", detail, "must change", rebase=rebase)
 
 
 def _excluded(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
-    for name in unique(patched.config.exclude):
-        if _has(old, name) and not _has(new, name):
-            detail = f"upstream no longer defines it: exclude_from_output need not name it{_where(name, old, new)}"
-            if name in new.index.imports:
-                detail = "upstream imports it now: use drop_import_names"
+    for name, location in _placed(patched.config.exclude, patched.config.location):
+        if not _has(old, name) or _has(new, name):
+            continue
+        if name in new.index.imports:
+            detail = "upstream imports it now: use drop_import_names"
             yield Finding("gone", name, "excluded", detail, "must change")
+            continue
+        other, where = _moved(name, old, new)
+        rebase = rename(location, "exclude_from_output", name, other)
+        need = "" if other else ": exclude_from_output need not name it"
+        detail = f"upstream no longer defines it{need}{where}"
+        yield Finding("moved" if other else "gone", name, "excluded", detail, "must change", rebase=rebase)
 
 
 def _has(view: ModuleView, name: str) -> bool:
@@ -56,40 +81,51 @@ def _has(view: ModuleView, name: str) -> bool:
 
 
 def _dropped(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
-    for name in unique(patched.config.drop_imported_names):
+    for name, location in _placed(patched.config.drop_imported_names, patched.config.location):
         if name not in old.index.imports:
             continue
         if name not in new.index.names:
             detail = "upstream no longer imports it: drop_import_names need not name it"
-            yield Finding("gone", name, "dropped", detail, "must change")
+            rebase = rename(location, "drop_import_names", name, "")
+            yield Finding("gone", name, "dropped", detail, "must change", rebase=rebase)
         elif name not in new.index.imports:
             detail = "upstream defines it itself now, so that drop_import_names does nothing"
             yield Finding("moved", name, "dropped", detail, "review")
 
 
 def _decorators(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
-    for target, name in unique(patched.config.dropped_decorators):
-        if name in _decorator_names(old, target) and name not in _decorator_names(new, target):
-            about = f"@{name.removeprefix('@')} of {target}"
-            cls = target.partition(".")[0]
-            detail = "upstream no longer has it: drop_decorators need not name it"
-            if cls not in new.index.definitions:
-                detail = f"'{cls}' is gone{_where(cls, old, new)}"
-            yield Finding("gone", about, "dropped", detail, "must change")
+    for pair, location in _placed(patched.config.dropped_decorators, patched.config.location):
+        target, name = pair
+        before, after = (_decorated(view, target) for view in (old, new))
+        if name not in _decorator_names(before) or name in _decorator_names(after):
+            continue
+        used_at: Location | None = getattr(pair, "used_at", None)
+        if after:
+            other = renamed_decorator(before, after, name)
+            need = "upstream no longer has it: drop_decorators need not name it"
+            detail = f"upstream calls it '{other}' now" if other else need
+            rebase: Rebase | None = rename(location, "drop_decorators", name, other, "" if used_at else target)
+        else:
+            other, where = _moved(target, old, new)
+            detail = f"'{target.partition('.')[0]}' is gone{where}"
+            call = "drop_decorators" if used_at is None else "edit_method" if "." in target else "edit_function"
+            is_there = name in _decorator_names(_decorated(new, other))
+            rebase = rename(used_at or location, call, target, other) if is_there else None
+        about = f"@{name.removeprefix('@')} of {target}"
+        yield Finding("moved" if other else "gone", about, "dropped", detail, "must change", rebase=rebase)
 
 
-def _decorator_names(view: ModuleView, target: str) -> set[str]:
-    """The decorators of a class, method or function, by every name that drop_decorators takes for them."""
+def _decorated(view: ModuleView, target: str) -> Sequence[Definition]:
+    """The class, method or function that decorators are taken off."""
     cls, _, method = target.partition(".")
     nodes = view.definitions(cls)
-    if method:
-        nodes = [function for node in nodes for function in methods(node, method)]
-    results: set[str] = set()
-    for node in nodes:
-        for decorator in node.decorator_list:
-            full = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            results |= {full, f"@{full}", full.rpartition(".")[2]}
-    return results
+    return [function for node in nodes for function in methods(node, method)] if method else nodes
+
+
+def _decorator_names(nodes: Sequence[Definition]) -> set[str]:
+    """The decorators of definitions, by every name that drop_decorators takes for them."""
+    names = [dotted_name(decorator) for node in nodes for decorator in node.decorator_list]
+    return {spelling for full in names for spelling in (full, f"@{full}", full.rpartition(".")[2])}
 
 
 def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:

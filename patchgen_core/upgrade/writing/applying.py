@@ -76,9 +76,10 @@ def _unfinished(report: UpgradeReport, omissions: Sequence[Omission]) -> dict[Ke
     places = {omission.rebase.location for omission in omissions}
     problems = {}
     for config in report.configs:
-        left = [p.rebase for p in config.patches if p.rebase is not None and p.rebase.location in places]
+        left = [rebase for rebase in config.rebases if rebase.location in places]
         if left:
-            nouns = "patches" if len({rebase.noun for rebase in left}) > 1 else f"{left[0].noun}s"
+            kinds = {rebase.noun for rebase in left}
+            nouns = f"{left[0].noun}s" if len(kinds) == 1 else "patches and names" if "name" in kinds else "patches"
             verb = "is" if len(left) == 1 else "are"
             message = f"{config.config} is not generated: {len(left)} of its {nouns} {verb} left"
             hint = "Carry over the rest by hand, or decide that nothing is needed; then generate it."

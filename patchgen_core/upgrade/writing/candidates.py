@@ -8,15 +8,17 @@ from pathlib import Path
 
 from patchgen_core.authoring.edits.arguments import change_argument, rename_call
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
-from patchgen_core.authoring.edits.declarations import rename_target, rename_undecorated_class
+from patchgen_core.authoring.edits.declarations import change_names, rename_target
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.authoring.edits.statements import replace_statement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.forms import quoted
 from patchgen_core.syntax.source import read_source
 from patchgen_core.upgrade.results import (
     ArgumentChange,
     ConfigVerdict,
+    NameChange,
     PatchVerdict,
     Rebase,
     StatementChange,
@@ -65,11 +67,16 @@ class Candidate:
 
 @dataclass(frozen=True)
 class _Wish:
-    """What one patch needs its replacement to become."""
+    """What one patch needs its replacement to become, or, without one, a config a name to be."""
 
     config: ConfigVerdict
-    patch: PatchVerdict
     rebase: Rebase
+    patch: PatchVerdict | None = None
+
+    @property
+    def target(self) -> str:
+        """What it is about."""
+        return self.patch.target if self.patch is not None else self.rebase.name.old if self.rebase.name else ""
 
 
 def declaration(patch: PatchVerdict) -> tuple[Location, str, str]:
@@ -103,7 +110,8 @@ def _wishes(report: UpgradeReport) -> Iterator[_Wish]:
         for patch in config.patches:
             rebase = patch.rebase
             if rebase is not None and (rebase.diff or patch.new_name or not rebase.merged.is_clean):
-                yield _Wish(config, patch, rebase)
+                yield _Wish(config, rebase, patch)
+        yield from (_Wish(config, finding.rebase) for finding in config.findings if finding.rebase is not None)
 
 
 def _disagreement(
@@ -118,14 +126,14 @@ def _disagreement(
             return f"{first} and {second} need different texts of it; give them replacements of their own"
     if wishes[0].rebase.merged.text == wishes[0].rebase.ours:
         return ""
-    wished = {(wish.config.path, wish.config.config, *declaration(wish.patch)) for wish in wishes}
+    wished = {(w.config.path, w.config.config, *declaration(w.patch)) for w in wishes if w.patch is not None}
     for use in sorted(uses, key=lambda use: (use.config, use.declaration[1:])):
         verdict = verdicts.get((*use.config, *use.declaration))
         if verdict is not None and (*use.config, *use.declaration) not in wished and _needs_no_change(verdict):
             whose = use.config[1] if use.config[1] != wishes[0].config.config else "this config"
             return (
                 f"the patch of {verdict.target} in {whose} needs it as it is; "
-                f"give {wishes[0].patch.target} in {wishes[0].config.config} a replacement of its own"
+                f"give {wishes[0].target} in {wishes[0].config.config} a replacement of its own"
             )
     return ""
 
@@ -134,7 +142,7 @@ def _named(one: _Wish, other: _Wish) -> tuple[str, str]:
     """What tells two patches apart: the configs, or in one config the targets."""
     if one.config.config != other.config.config:
         return one.config.config, other.config.config
-    return one.patch.target, other.patch.target
+    return one.target, other.target
 
 
 def _needs_no_change(patch: PatchVerdict) -> bool:
@@ -175,9 +183,11 @@ def _candidate(
             return f"line {line} of '{display_path(path)}' has different text now"
         file.changed(changes).encoded  # noqa: B018 - raises where a character cannot be written
         arguments = [change for wish in wishes for change in wish.rebase.arguments]
-        if reason := _contradiction(arguments):
+        names = [wish.rebase.name for wish in wishes if wish.rebase.name is not None]
+        if reason := _contradiction([*arguments, *names]):
             return reason
-        renames = tuple(rename for wish in wishes if wish.patch.new_name for rename in _renames(files, wish))
+        renames = tuple(_rename(files, w.patch) for w in wishes if w.patch is not None and w.patch.new_name)
+        renames += _name_changes(files, names)
         renames += tuple(_argument_change(files, change) for change in dict.fromkeys(arguments))
         renames += tuple(_statement_change(files, change) for change in rebase.statements)
     except PatchgenError as error:
@@ -189,13 +199,29 @@ def _candidate(
     return Candidate(rebase, name, path, span, changes, renames, configs, is_marked)
 
 
-def _contradiction(arguments: Sequence[ArgumentChange]) -> str:
-    """Why a call cannot say what its edits need: they need different things; empty when they do not."""
+def _contradiction(changes: Sequence[ArgumentChange | NameChange]) -> str:
+    """Why a call cannot say what its targets need: they need different things; empty when they do not."""
     wanted: dict[tuple[Location, str, str], str] = {}
-    for change in arguments:
-        if wanted.setdefault((change.location, change.name, change.old), change.new) != change.new:
-            return f"{change.location} declares edits of several targets, which need different places now"
+    for change in changes:
+        name, what = (change.name, "places") if isinstance(change, ArgumentChange) else ("", "names")
+        if wanted.setdefault((change.location, name, change.old), change.new) != change.new:
+            return f"{change.location} declares edits of several targets, which need different {what} now"
     return ""
+
+
+def _name_changes(files: ConfigFiles, names: Sequence[NameChange]) -> tuple[FileChanges, ...]:
+    """What has a call say other names; a PatchgenError where it does not say them by texts of its own."""
+    by_call: dict[tuple[Location, str, str], dict[str, str]] = {}
+    for change in names:
+        by_call.setdefault((change.location, change.call, change.target), {})[change.old] = change.new
+    results = []
+    for (location, call, target), renamed in by_call.items():
+        file = files.get(Path(location.file))
+        changes = change_names(file, location.line, call, renamed, target)
+        if changes is None:
+            raise PatchgenError(f"{location} does not name {quoted(renamed)} by a text in {call}", location)
+        results.append((file.path, changes))
+    return tuple(results)
 
 
 def _argument_change(files: ConfigFiles, change: ArgumentChange) -> FileChanges:
@@ -232,11 +258,8 @@ def _is_outside(project: Project, path: Path) -> str:
     return ""
 
 
-def _renames(files: ConfigFiles, wish: _Wish) -> Iterator[FileChanges]:
-    """What has a config name a patch's target anew, and the class that it is of."""
-    location, old, new = wish.patch.used_at or wish.patch.location, wish.patch.target, wish.patch.new_name
+def _rename(files: ConfigFiles, patch: PatchVerdict) -> FileChanges:
+    """What has a config name a patch's target anew."""
+    location = patch.used_at or patch.location
     file = files.get(Path(location.file))
-    yield file.path, rename_target(file, location.line, old, new)
-    classes = [name.partition(".")[0] for name in (old, new)]
-    if classes[0] != classes[1]:
-        yield file.path, rename_undecorated_class(file, *classes)
+    return file.path, rename_target(file, location.line, patch.target, patch.new_name)

@@ -14,6 +14,7 @@ from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Artifact
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.config.replacement import read_replacement
+from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
@@ -65,7 +66,7 @@ class Rehearsal:
 
     @cached_property
     def uses(self) -> dict[Location, list[DeclaredUse]]:
-        """What each definition is the replacement of."""
+        """What each definition is the replacement of, and what the calls that name something of upstream's do."""
         uses: dict[Location, list[DeclaredUse]] = {}
         for key, loaded in self.loaded.items():
             if key not in self.keys:
@@ -78,6 +79,8 @@ class Rehearsal:
                     continue
                 use = DeclaredUse(key, (location, patch.kind, patch.target))
                 uses.setdefault(replacement.location, []).append(use)
+            for location in _name_places(loaded.config):
+                uses.setdefault(location, []).append(DeclaredUse(key, (location, "", "")))
         return uses
 
     def pins(self, keys: Iterable[Key]) -> list[FileChanges]:
@@ -157,6 +160,15 @@ def files_of(loaded: LoadedConfig) -> set[Path]:
     """The project's files that a config is made of."""
     files = (namespace.get("__file__") for namespace in loaded.modules.values())
     return {loaded.path, *(Path(file) for file in files if file)}
+
+
+def _name_places(config: PatchConfig) -> set[Location]:
+    """The calls of a config that name something of upstream's beside its patches."""
+    lists = (config.exclude, config.drop_imported_names, config.dropped_decorators)
+    more = (config.positioned_blocks, config.positioned_helpers)
+    entries: list[object] = [entry for entries in (*lists, *more) for entry in entries]
+    places = [getattr(entry, name, None) for entry in entries for name in ("location", "used_at")]
+    return {place for place in places if place is not None}
 
 
 def _key(loaded: LoadedConfig) -> Key:

@@ -1,0 +1,116 @@
+"""What a release does to the names of upstream's that a config says beside its patches."""
+
+from __future__ import annotations
+
+from tests.conftest import Workspace
+from tests.upgrade.edit_releases import EditUpgrade, changed, upgrade_edits
+
+DECORATED = changed(
+    ("import math\n", "import math\nfrom .hub import fast, slow, kernel\n"),
+    ("def rotate", '@kernel("rotate")\ndef rotate'),
+    ("    def project", "    @fast\n    @slow\n    def project"),
+)
+TURN = """
+@config.edit_function("rotate")
+def turn(angle):
+    angle = angle * 2
+    ...
+"""
+MORE = """
+@config.add_helper_after("rotate")
+def turned(x):
+    return x
+
+
+config.add_block_after("rotate", "TURNS = 1")
+"""
+
+
+def names(upgraded: EditUpgrade) -> list[str]:
+    """What is said of the names of the config."""
+    return [str(finding) for finding in upgraded.config.findings]
+
+
+def test_a_decorator_that_upstream_calls_otherwise_is_named_anew(work: Workspace) -> None:
+    config = f'# Ours is fused.\nconfig.drop_decorators("rotate", "kernel")  # of the hub\n{TURN}'
+    new = DECORATED.replace("kernel", "kernel_forward")
+    upgraded = upgrade_edits(work, config, new, DECORATED)
+    assert names(upgraded) == ["dropped @kernel of rotate moved: upstream calls it 'kernel_forward' now"]
+    applied = upgraded.apply()
+    assert ([rebase.noun for rebase in applied.merged], applied.left, applied.problems) == (["name"], (), ())
+    assert '# Ours is fused.\nconfig.drop_decorators("rotate", "kernel_forward")  # of the hub\n' in upgraded.text
+    assert "\n@kernel" not in upgraded.code
+
+
+def test_a_decorator_that_edits_of_several_targets_drop_is_named_anew_once(work: Workspace) -> None:
+    config = """
+    from patchgen import Edits
+
+    plain = Edits()
+    plain.drop_decorators("kernel")
+    plain.replace_code("math.cos(angle)", "math.cos(-angle)")
+    config.edit_function("rotate", edit=plain)
+    config.edit_function("turn", edit=plain)
+    """
+    turn = '\n\n@kernel("turn")\ndef turn(x, angle):\n    return x * math.cos(angle)\n'
+    new = f"{DECORATED}{turn}".replace("kernel", "kernel_forward")
+    upgraded = upgrade_edits(work, config, new, f"{DECORATED}{turn}")
+    applied = upgraded.apply()
+    assert (len(applied.merged), applied.left, applied.problems) == (1, (), ())
+    assert 'plain.drop_decorators("kernel_forward")' in upgraded.text
+
+
+def test_shared_edits_stay_where_one_target_alone_has_another_decorator(work: Workspace) -> None:
+    config = """
+    from patchgen import Edits
+
+    plain = Edits()
+    plain.drop_decorators("kernel")
+    plain.replace_code("math.cos(angle)", "math.cos(-angle)")
+    config.edit_function("rotate", edit=plain)
+    config.edit_function("turn", edit=plain)
+    """
+    old = f'{DECORATED}\n\n@kernel("turn")\ndef turn(x, angle):\n    return x * math.cos(angle)\n'
+    upgraded = upgrade_edits(work, config, old.replace('@kernel("rotate")', '@kernel_forward("rotate")'), old)
+    before = upgraded.text
+    [(_, reason)] = upgraded.apply().left
+    assert "'turn' has no decorator 'kernel_forward'" in reason
+    assert upgraded.text == before
+
+
+def test_names_that_upstream_has_no_more_are_taken_out(work: Workspace) -> None:
+    config = """config.drop_decorators("Attention.project", "fast", "slow")
+# Unused here.
+config.drop_import_names("slow")
+config.exclude_from_output(
+    "EPSILON",
+    "rotate",
+)
+"""
+    old = f"{DECORATED}\n\nEPSILON = 1\n"
+    new = old.replace("    @slow\n", "").replace("fast, slow, kernel", "fast, kernel").replace("\n\nEPSILON = 1\n", "")
+    calls = ("query = rotate(query, 1)", "query = query * 1")
+    upgraded = upgrade_edits(work, config, changed(calls, text=new), changed(calls, text=old))
+    applied = upgraded.apply()
+    assert (len(applied.merged), applied.left, applied.problems) == (3, (), ())
+    assert 'config.drop_decorators("Attention.project", "fast")\nconfig.exclude_from_output(' in upgraded.text
+    assert "EPSILON" not in upgraded.text
+    assert '"rotate"' in upgraded.text
+
+
+def test_places_of_helpers_and_blocks_follow_a_definition_that_has_another_name(work: Workspace) -> None:
+    config = f'config.drop_decorators("rotate", "kernel")\n{MORE}'
+    new = DECORATED.replace("rotate(", "turn_by(")
+    upgraded = upgrade_edits(work, config, new, DECORATED)
+    assert [finding.kind for finding in upgraded.config.findings] == ["moved", "moved", "moved"]
+    upgraded.apply()
+    for call in ('add_helper_after("turn_by")', 'add_block_after("turn_by"', 'drop_decorators("turn_by", "kernel")'):
+        assert f"config.{call}" in upgraded.text
+
+
+def test_a_decorator_is_not_taken_for_another_that_is_new(work: Workspace) -> None:
+    config = 'config.drop_decorators("Attention.project", "slow")\n'
+    upgraded = upgrade_edits(work, config, DECORATED.replace("@slow", "@fused_by_the_hub"), DECORATED)
+    assert [finding.kind for finding in upgraded.config.findings] == ["gone"]
+    assert not upgraded.apply().problems
+    assert "drop_decorators" not in upgraded.text
