@@ -41,8 +41,7 @@ def locate_statements(pattern: Pattern, patch: Patch, label: str, source: Source
 
 def locate_expressions(pattern: Pattern, patch: Patch, label: str, source: SourceFile, node: ast.AST) -> list[Match]:
     """The expressions that an edit is about; a PatchgenError when they are not there as often as it says."""
-    assert pattern.expression is not None
-    matches = find_expressions(pattern.expression, node)
+    matches = find_expressions(pattern, node)
     if len(matches) != patch.count:
         raise _miscounted(pattern, matches, patch, label, source, node)
     return matches
@@ -67,7 +66,7 @@ def _nearest(pattern: Pattern, target: str, source: SourceFile, node: ast.AST) -
     if pattern.expression is not None:
         inside = [
             statement
-            for match in find_expressions(pattern.expression, node)
+            for match in find_expressions(pattern, node)
             for statement in ast.walk(node)
             if isinstance(statement, ast.stmt) and statement is not node and match.nodes[0] in ast.walk(statement)
         ]

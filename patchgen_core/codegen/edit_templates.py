@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,10 +36,16 @@ class TemplateLine:
 
 @dataclass(frozen=True)
 class Template:
-    """The code of an edit; ``follower`` is where code comes right after upstream's in one block."""
+    """The code of an edit.
+
+    Attributes:
+        follower: where code comes right after upstream's in one block.
+        branch: where it adds branches to an ``if`` of upstream's, below ``if ...:``.
+    """
 
     lines: tuple[TemplateLine, ...]
     follower: Location | None = None
+    branch: Location | None = None
 
     @property
     def rests(self) -> int:
@@ -102,13 +108,22 @@ def _template(
 ) -> Template:
     _refuse_ellipses(body, locations, label)
     indent = source.indent(body[0].lineno)
-    rests = {statement.lineno: statement for statement in _own_statements(body) if is_rest(statement)}
+    own = list(_own_statements(body))
+    heads = {node.lineno: node for node in own if isinstance(node, ast.If) and is_rest(node.test)}
+    bodies = {head.body[0].lineno for head in heads.values()}
+    _refuse_heads(source, heads.values(), locations, label)
+    rests = {statement.lineno: statement for statement in own if is_rest(statement) and statement.lineno not in bodies}
     lines: list[TemplateLine] = []
     for number in range(first, last + 1):
         text, is_string = source.lines[number - 1], number in source.string_lines
         if not is_string:
             text = text.removeprefix(indent) if text.startswith(indent) else text.lstrip()
         location = locations[number]
+        if number in heads:
+            lines.append(TemplateLine("...", location, rest=text[: len(text) - len(text.lstrip())]))
+            continue
+        if number in bodies:
+            continue
         if number not in rests:
             lines.append(TemplateLine(text, location, is_string))
             continue
@@ -122,7 +137,9 @@ def _template(
     while lines and not lines[0].text.strip():
         del lines[0]
     follower = next(_followers(body), None)
-    return Template(tuple(lines), locations.get(follower.lineno) if follower is not None else None)
+    branches = (locations[number] for number, head in heads.items() if head.orelse)
+    follower_at = locations.get(follower.lineno) if follower is not None else None
+    return Template(tuple(lines), follower_at, next(branches, None))
 
 
 def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -141,6 +158,17 @@ def _followers(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         for statement, follower in pairwise(block):
             if is_rest(statement):
                 yield follower
+
+
+def _refuse_heads(source: SourceFile, heads: Iterable[ast.If], locations: dict[int, Location], label: str) -> None:
+    """``...`` as the condition of what does not stand for an ``if`` of upstream's."""
+    for head in heads:
+        is_if = source.text.startswith("if", source.start(head))
+        is_alone = len(head.body) == 1 and is_rest(head.body[0]) and head.body[0].lineno > head.lineno
+        if not is_if or not is_alone:
+            hint = "Write 'if ...:', below it '...' alone, and then the 'elif' or 'else' that it gets."
+            message = f"{label}: '...' is a condition only where 'if ...:' stands for all of upstream's 'if'"
+            raise PatchgenError(message, locations.get(head.lineno), hint)
 
 
 def _refuse_ellipses(body: list[ast.stmt], locations: dict[int, Location], label: str) -> None:

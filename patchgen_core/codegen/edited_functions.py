@@ -12,12 +12,12 @@ from patchgen_core.codegen.edit_places import locate_expressions, locate_stateme
 from patchgen_core.codegen.edit_templates import Template, function_template, text_template
 from patchgen_core.codegen.imports import absolute_import_edits
 from patchgen_core.codegen.parameter_edits import parameter_edits
-from patchgen_core.codegen.quoted_code import NewCode, delete_item
+from patchgen_core.codegen.quoted_code import NewCode, delete_dict_item, delete_item
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.edits import Edit, apply_edits
-from patchgen_core.syntax.nodes import Function, string_lines, without_docstring
+from patchgen_core.syntax.nodes import Function, has_elif, string_lines, without_docstring
 from patchgen_core.syntax.patterns import Match, Pattern, find_statements
 from patchgen_core.syntax.source import SourceFile, shift
 
@@ -133,16 +133,19 @@ def _place_deletion(
     holders = {
         id(item): node
         for node in ast.walk(function)
-        if isinstance(node, (ast.List, ast.Tuple, ast.Set))
-        for item in node.elts
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict))
+        for item in (node.keys if isinstance(node, ast.Dict) else node.elts)
     }
     for match in locate_expressions(pattern, patch, label, source, function):
-        holder, (item,) = holders.get(id(match.nodes[0])), match.nodes
-        if holder is None:
+        item, holder = match.nodes[0], holders.get(id(match.nodes[0]))
+        if holder is None or isinstance(holder, ast.Dict) != pattern.is_item:
             hint = "Use replace_code to say what is there instead."
             raise PatchgenError(f"{label}: '{pattern.text}' is neither a statement nor an item", patch.location, hint)
         assert isinstance(item, ast.expr)
-        yield delete_item(source, holder.elts, item)
+        if isinstance(holder, ast.Dict):
+            yield delete_dict_item(source, holder, item)
+        else:
+            yield delete_item(source, holder.elts, item)
 
 
 def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
@@ -169,6 +172,9 @@ def _region(
     if template.follower is not None and _leaves(last_node):
         message = f"{edit.label}: upstream's code ends with line {last_node.end_lineno}, '{_first_line(last_node)}'"
         raise PatchgenError(f"{message}, so what follows '...' never runs", template.follower, _LEAVING)
+    if template.branch is not None and not _takes_branches(match.nodes):
+        message = f"{edit.label}: 'if ...:' is for an 'if' without an 'else', and upstream's line is another one"
+        raise PatchgenError(message, template.branch, f"It is line {first_node.lineno}, '{_first_line(first_node)}'.")
     first = source.comment_line(first_node) if template.rests else source.first_line(first_node)
     return _Region(first, last or source.last_line(last_node), 0, edit, template)
 
@@ -183,6 +189,14 @@ def _leaves(statement: ast.stmt) -> bool:
     if isinstance(statement, (ast.With, ast.AsyncWith)):
         return _leaves(statement.body[-1])
     return isinstance(statement, _EXITS)
+
+
+def _takes_branches(nodes: Sequence[ast.AST]) -> bool:
+    """Whether nodes are an ``if`` that can get another branch."""
+    node = nodes[0] if len(nodes) == 1 else None
+    while isinstance(node, ast.If) and has_elif(node):
+        node = node.orelse[0]
+    return isinstance(node, ast.If) and not node.orelse
 
 
 def _first_line(statement: ast.stmt) -> str:

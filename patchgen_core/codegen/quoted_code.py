@@ -10,7 +10,7 @@ from pathlib import Path
 from patchgen_core.config.declarations import Patch
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.syntax.edits import Edit, apply_edits
-from patchgen_core.syntax.patterns import Match, arguments_of, is_rest, metavariable, stand_in
+from patchgen_core.syntax.patterns import Match, arguments_of, dict_items, is_rest, metavariable, stand_in
 from patchgen_core.syntax.source import SourceFile, parse_source
 
 Argument = ast.expr | ast.keyword
@@ -27,8 +27,11 @@ class NewCode:
 
     def __init__(self, text: str, pattern: Sequence[ast.AST], patch: Patch, label: str, upstream: SourceFile) -> None:
         self.patch, self.label, self.upstream = patch, label, upstream
+        plain = stand_in(text)
+        self.has_items = dict_items(plain.strip()) is not None
         try:
-            self.source = parse_source(Path(patch.location.file if patch.location else ""), stand_in(text))
+            plain = f"{{{plain.strip()}}}" if self.has_items else plain
+            self.source = parse_source(Path(patch.location.file if patch.location else ""), plain)
         except PatchgenError as error:
             message = f"{label}: the new code is {error.problems[0].message}"
             raise PatchgenError(message, patch.location, excerpt=text.strip()) from None
@@ -54,8 +57,11 @@ class NewCode:
 
         Of a call that is one in both codes, only the arguments that differ are written anew.
         """
-        (node,), new = match.nodes, self.expression
+        new = self.expression
         assert new is not None
+        if len(match.nodes) > 1 or self.has_items:
+            return self._item_edits(match)
+        (node,) = match.nodes
         assert isinstance(node, ast.expr)
         if isinstance(new, ast.Call) and id(new) in self.calls:
             return self._call_edits(new, match)
@@ -63,6 +69,20 @@ class NewCode:
         if needs_brackets(new, parent, node) or ("\n" in text and not _is_expression(text)):
             text = f"({text})"
         return [Edit(self.upstream.start(node), self.upstream.end(node), text)]
+
+    def _item_edits(self, match: Match) -> list[Edit]:
+        """The edits that put items of a dict in the place of one."""
+        if len(match.nodes) < 2 or not self.has_items:
+            which = (
+                "the new code is no item of a dict" if len(match.nodes) > 1 else "the old code is no item of a dict"
+            )
+            raise PatchgenError(f"{self.label}: {which}", self.patch.location, "Write a key and a value in both.")
+        new, (key, value) = self.expression, match.nodes
+        assert isinstance(new, ast.Dict)
+        assert isinstance(key, ast.expr)
+        assert isinstance(value, ast.expr)
+        text = self._render(new, match).strip().removeprefix("{").removesuffix("}").strip()
+        return [Edit(self.upstream.start(key), self.upstream.end(value), text)]
 
     def _render(self, node: ast.AST, match: Match) -> str:
         """A node of the new code in upstream's words."""
@@ -183,11 +203,23 @@ class NewCode:
 def delete_item(source: SourceFile, items: Sequence[Argument], gone: Argument) -> Edit:
     """The edit that takes one item out of a list of them, with its comma."""
     number = next(n for n, item in enumerate(items) if item is gone)
-    start, end = source.start(gone), source.end(gone)
-    if number + 1 < len(items):
-        end = source.start(items[number + 1])
+    return _deletion([(source.start(item), source.end(item)) for item in items], number)
+
+
+def delete_dict_item(source: SourceFile, items: ast.Dict, gone: ast.expr) -> Edit:
+    """The edit that takes the item of a key out of a dict, with its comma."""
+    number = next(n for n, key in enumerate(items.keys) if key is gone)
+    pairs = zip(items.keys, items.values)
+    starts = [source.start(key) if key is not None else source.start(value) - 2 for key, value in pairs]
+    return _deletion(list(zip(starts, map(source.end, items.values))), number)
+
+
+def _deletion(spans: Sequence[tuple[int, int]], number: int) -> Edit:
+    start, end = spans[number]
+    if number + 1 < len(spans):
+        end = spans[number + 1][0]
     elif number:
-        start = source.end(items[number - 1])
+        start = spans[number - 1][1]
     return Edit(start, end, "")
 
 

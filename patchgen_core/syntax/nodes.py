@@ -100,6 +100,12 @@ def own_method(node: ast.ClassDef, name: str) -> Function | None:
     return definitions[0] if len(definitions) == 1 else None
 
 
+def has_elif(node: ast.If) -> bool:
+    """Whether what an ``if`` does otherwise is an ``elif``."""
+    only = node.orelse[0] if len(node.orelse) == 1 else None
+    return isinstance(only, ast.If) and only.col_offset == node.col_offset
+
+
 def decorator_name(decorator: ast.expr) -> str:
     """A decorator without its arguments and the module it comes from."""
     return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)

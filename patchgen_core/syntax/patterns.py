@@ -3,12 +3,14 @@
 Layout, quotes and comments do not matter. In a pattern, ``...`` stands for any statements where it is a statement, for
 any arguments in a call, for any items in a list, tuple or set, and for any one expression anywhere else. ``$NAME``
 stands for an expression, the same one wherever it comes again. Keyword arguments may come in any order. A statement
-that ends with its colon is found by this first line alone, and an assignment with or without its annotation.
+that ends with its colon is found by this first line alone, and an assignment with or without its annotation. A key and
+a value with a colon between them are an item of a dict.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import re
 import textwrap
@@ -16,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from patchgen_core.syntax.nodes import blocks
+from patchgen_core.syntax.nodes import blocks, has_elif
 
 _METAVARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _STAND_IN = "_metavariable_"
@@ -30,11 +32,17 @@ class PatternError(ValueError):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A parsed pattern; ``is_header`` says that its last statement stands for any with the same first line."""
+    """A parsed pattern.
+
+    Attributes:
+        is_header: whether its last statement stands for any with the same first line.
+        is_item: whether its one expression, a dict of one item, stands for such an item of any dict.
+    """
 
     text: str
     statements: tuple[ast.stmt, ...]
     is_header: bool = False
+    is_item: bool = False
 
     @property
     def expression(self) -> ast.expr | None:
@@ -45,7 +53,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Match:
-    """A place where a pattern is: the statements that follow each other there, or the one expression.
+    """A place where a pattern is: the statements that follow each other there, the one expression, or key and value.
 
     Attributes:
         names: what each metavariable stands for.
@@ -76,6 +84,11 @@ def parse_pattern(text: str) -> Pattern:
         raise PatternError("it is a part of a statement: start with the 'if', 'try' or 'match' that it belongs to")
     is_header = plain.endswith(":")
     code = stand_in(plain)
+    items = None if is_header else dict_items(code)
+    if items is not None:
+        if len(items.keys) > 1:
+            raise PatternError("it has several items of a dict: one is enough to find them")
+        return Pattern(plain, (ast.Expr(items),), is_item=True)
     if is_header:
         code += " ...\nfinally: ..." if re.search(r"(^|\n)\s*try\s*:\Z", plain) else " ..."
     try:
@@ -87,6 +100,18 @@ def parse_pattern(text: str) -> Pattern:
     if is_rest(statements[0]) or is_rest(statements[-1]):
         raise PatternError("it must not start or end with '...', which could be any statements")
     return Pattern(plain, tuple(statements), is_header)
+
+
+def dict_items(code: str) -> ast.Dict | None:
+    """The items of a dict that a piece of source is, keys and values with a colon between; None for other source."""
+    with contextlib.suppress(SyntaxError, ValueError):
+        ast.parse(code)
+        return None
+    with contextlib.suppress(SyntaxError, ValueError):
+        (statement,) = ast.parse(f"{{{code}}}").body
+        node = statement.value if isinstance(statement, ast.Expr) else None
+        return node if isinstance(node, ast.Dict) and node.keys and None not in node.keys else None
+    return None
 
 
 def stand_in(text: str) -> str:
@@ -128,12 +153,25 @@ def find_statements(pattern: Pattern, node: ast.AST) -> list[Match]:
     return matches
 
 
-def find_expressions(pattern: ast.expr, node: ast.AST) -> list[Match]:
-    """The expressions inside a node, at any depth, that a pattern stands for; what is assigned to is none."""
+def find_expressions(pattern: Pattern, node: ast.AST) -> list[Match]:
+    """The expressions inside a node, at any depth, that a pattern of one stands for; what is assigned to is none."""
+    expression = pattern.expression
+    assert expression is not None
+    if pattern.is_item and isinstance(expression, ast.Dict):
+        return list(_find_items(expression, node))
     inside = (inner for inner in ast.walk(node) if isinstance(inner, ast.expr))
     values = (inner for inner in inside if isinstance(getattr(inner, "ctx", None), (ast.Load, type(None))))
-    matches = ((inner, match_node(pattern, inner)) for inner in values)
+    matches = ((inner, match_node(expression, inner)) for inner in values)
     return [match.of(inner) for inner, match in matches if match is not None]
+
+
+def _find_items(pattern: ast.Dict, node: ast.AST) -> Iterator[Match]:
+    """The items of dicts inside a node, each as its key and its value."""
+    for inner in ast.walk(node):
+        for key, value in zip(inner.keys, inner.values) if isinstance(inner, ast.Dict) else ():
+            match = _match_pairs([(pattern.keys[0], key), (pattern.values[0], value)], Match(()))
+            if match is not None and key is not None:
+                yield match.of(key, value)
 
 
 def match_node(pattern: ast.AST, node: ast.AST, match: Match | None = None) -> Match | None:
@@ -226,13 +264,8 @@ def _blocks_inside(node: ast.AST) -> Iterator[list[ast.stmt]]:
         if isinstance(inner, (ast.ExceptHandler, ast.match_case)):
             continue  # their blocks are those of the statement around them
         for block in blocks(inner):
-            if not (isinstance(inner, ast.If) and block is inner.orelse and _is_elif(inner)):
+            if not (isinstance(inner, ast.If) and block is inner.orelse and has_elif(inner)):
                 yield block
-
-
-def _is_elif(node: ast.If) -> bool:
-    only = node.orelse[0] if len(node.orelse) == 1 else None
-    return isinstance(only, ast.If) and only.col_offset == node.col_offset
 
 
 def nearest_code(pattern: Pattern, node: ast.AST, most: int = 3) -> list[ast.stmt | ast.expr]:

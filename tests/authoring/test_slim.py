@@ -155,6 +155,45 @@ def test_a_change_becomes_the_edit_that_says_it(work: Workspace, name: str) -> N
     assert patch.after < patch.before
 
 
+def test_another_branch_and_an_item_of_a_dict_are_edits_of_their_own(work: Workspace) -> None:
+    body = """    x = x * 1
+    x = x * 2
+    x = x * 3
+    x = x * 4
+    x = x * 5
+    x = x * 6
+    x = x * 7
+    x = x * 8
+    x = x * 9
+    if x.ends:
+        y = head(x)
+        x = x + y
+    options = {
+        "x": x,
+        "mask": None,
+        "scale": 1,
+    }
+    x = x + 1
+    x = x + 2
+    x = x + 3
+    x = x + 4
+    x = x + 5
+    return mix(**options)
+"""
+    new = body.replace("    x = x + y\n", "    y = add(y)\n        x = x + y\n    elif fused:\n        x = x * 0\n")
+    new = new.replace('"x": x', '"x": gather(x)').replace("    options", "    log(x)\n    options")
+    work.upstream(f"from lib import add, fused, gather, head, log, mix\n\n\ndef rotate(x):\n{body}")
+    work.config(f"@config.replace_function('rotate')\ndef fast(x):\n{new}")
+    assert work.patchgen("--all", "--diff").returncode == 0
+    [result] = slim(Selection(work.project))
+    assert (result.left, len(result.patches), work.check().exit_code) == ((), 1, 0)
+    text = _config(work).removeprefix(PREAMBLE)
+    assert [text.count(line) for line in ("head(x)", "x + y", '"mask": None', "return")] == [0, 0, 0, 0]
+    assert '@config.edit_function("rotate", at="if x.ends:")\ndef call_log(x):\n    ...\n    log(x)\n' in text
+    assert "    if ...:\n        ...\n    elif fused:\n        x = x * 0\n" in text
+    assert """'"x": x', '"x": gather(x)'""" in text
+
+
 def test_several_changes_become_an_edit_each(work: Workspace) -> None:
     text = f"def fast(self, x, mask=None, causal=True, **kwargs):\n{BODY}"
     text = text.replace("        x = x * 3\n", "        x = x * 4\n").replace(

@@ -11,6 +11,45 @@ from tests.conftest import Workspace, execute
 
 # What is declared, and what of the text of ``Layer.forward`` becomes what.
 TABLE: dict[str, tuple[str, dict[str, str]]] = {
+    "another branch": (
+        """
+        @config.edit_method("Layer.forward", at="if mask is None:")
+        def zero(self, x):
+            if ...:
+                ...
+            elif self.training:
+                x = x * 0
+            else:  # as it was
+                x = x + 0
+        """,
+        {
+            "            x = x * self.scale(text)\n": "            x = x * self.scale(text)\n"
+            "        elif self.training:\n            x = x * 0\n        else:  # as it was\n            x = x + 0\n"
+        },
+    ),
+    "another branch, and the first one changed": (
+        """
+        @config.edit_method("Layer.forward", at="x = x * self.scale(...)")
+        def twice(self, x):
+            ...
+            x = x * 2
+
+
+        @config.edit_method("Layer.forward", at="if mask is None:")
+        def zero(self, x):
+            if self.training:
+                if ...:
+                    ...
+                else:
+                    x = x + 0
+        """,
+        {
+            "        if mask is None:\n            text": "        if self.training:\n"
+            "            if mask is None:\n                text",
+            "            x = x * self.scale(text)\n": "                x = x * self.scale(text)\n"
+            "                x = x * 2\n            else:\n                x = x + 0\n",
+        },
+    ),
     "guard on top": (
         """
         @config.edit_method("Layer.forward")
@@ -223,6 +262,21 @@ def test_a_parameter_goes_with_its_comma(work: Workspace, name: str, expected: s
     work.upstream(LONG)
     work.config(f'config.remove_parameter("f", "{name}")')
     assert ast.unparse(ast.parse(expected)) in ast.unparse(ast.parse(work.raw()))
+
+
+def test_items_of_dicts_are_changed_and_taken_out(work: Workspace) -> None:
+    work.upstream(
+        "def f(x, mask):\n    return mix(x, {\n        'x': x,  # all\n        'mask': mask,\n        **x.more,\n"
+        "    }, {'mask': None, 'x': 1})\n"
+    )
+    work.config(
+        """
+        config.replace_code("f", '"x": x', '"x": gather(x), "rank": rank(x)')
+        config.delete_code("f", "'mask': $VALUE", count=2)
+        """
+    )
+    assert "return mix(x, {'x': gather(x), 'rank': rank(x), **x.more}, {'x': 1})" in ast.unparse(ast.parse(work.raw()))
+    assert "  # all" in work.raw()
 
 
 def test_an_edit_in_place_of_several_statements(work: Workspace) -> None:

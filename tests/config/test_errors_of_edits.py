@@ -109,6 +109,21 @@ TABLE = {
         "@5 method_edit Layer.forward: '...' stands for no arguments in 'g(...)'\n"
         "  Write the arguments; to change those of one of upstream's calls, use replace_code.",
     ),
+    "branch of what is no if": (
+        f"{AT}'x = self.norm(...)')\ndef f(x):\n    if ...:\n        ...\n    else:\n        x = 1",
+        "@5 method_edit Layer.forward: 'if ...:' is for an 'if' without an 'else', and upstream's line is another "
+        "one\n"
+        "  It is line 24, 'x = self.norm(x)'.",
+    ),
+    "branch with code of its own": (
+        f"{AT}'if mask is None:')\ndef f(x):\n    if ...:\n        x = 1\n        ...",
+        "@5 method_edit Layer.forward: '...' is a condition only where 'if ...:' stands for all of upstream's 'if'\n"
+        "  Write 'if ...:', below it '...' alone, and then the 'elif' or 'else' that it gets.",
+    ),
+    "item and no item": (
+        "config.replace_code('Layer.forward', 'self.norm(x)', '\"x\": x')",
+        "@3 code_replacement Layer.forward: the old code is no item of a dict\n  Write a key and a value in both.",
+    ),
     "inside a definition": (
         f"{EDIT})\ndef f(x):\n    def g(): ...\n    ...",
         "@5 method_edit Layer.forward: '...' inside a definition does not stand for upstream's code\n"

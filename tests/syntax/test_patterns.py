@@ -49,9 +49,7 @@ def lines(pattern: str) -> list[int]:
 
 
 def expressions(pattern: str) -> list[str]:
-    expression = parse_pattern(pattern).expression
-    assert expression is not None
-    return [ast.unparse(match.nodes[0]) for match in find_expressions(expression, TREE)]
+    return [ast.unparse(match.nodes[0]) for match in find_expressions(parse_pattern(pattern), TREE)]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +89,9 @@ def test_statements_are_found_by_what_they_say(pattern: str, expected: list[int]
         ("$A.size(1)", ["x.size(1)"]),
         ("x * $N", ["x * 2", "x * 3"]),
         ("mask[...]", ["mask[..., 0]"]),
+        ('"x": x', ["'x'"]),
+        ("'shape': (..., $LAST)", ["'shape'"]),
+        ('"x": y', []),
         ("(x.size(0), ...)", ["(x.size(0), x.size(1), 1)"]),
         ("{'x': ..., 'shape': $S}", ["{'x': x, 'shape': (x.size(0), x.size(1), 1)}"]),
         ("(seen)", ["seen", "seen"]),
@@ -103,7 +104,7 @@ def test_expressions_are_found_by_what_they_say(pattern: str, expected: list[str
 def test_a_match_tells_what_metavariables_and_arguments_stand_for() -> None:
     pattern = parse_pattern("$F(..., use_cache=$U)")
     assert pattern.expression is not None
-    (match,) = find_expressions(pattern.expression, TREE)
+    (match,) = find_expressions(pattern, TREE)
     assert {name: ast.unparse(node) for name, node in match.names.items()} == {"F": "self.attn", "U": "True"}
     assert match.calls[id(pattern.expression)] is match.nodes[0]
 

@@ -45,15 +45,10 @@ def call_check_position_ids(position_ids, inputs_embeds):
     check_position_ids(position_ids, inputs_embeds)
 
 
-@gemma3_text_model_forward.edit(at="mask_kwargs = ...")
-def call_whole_sequence_like(self, attention_mask, position_ids, past_key_values, inputs_embeds):
-    mask_kwargs = {
-        "config": self.config,
-        "inputs_embeds": whole_sequence_like(inputs_embeds),
-        "attention_mask": attention_mask,
-        "past_key_values": past_key_values,
-        "position_ids": position_ids,
-    }
+gemma3_text_model_forward.replace_code(
+    '"inputs_embeds": inputs_embeds',
+    '"inputs_embeds": whole_sequence_like(inputs_embeds)',
+)
 
 
 @gemma3_text_model_forward.edit(at="position_embeddings[layer_type] = self.rotary_emb(...)")
@@ -114,18 +109,23 @@ def call_needs_dummy_forward(self, mm_encoder_outputs):
     runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
 
 
+@gemma3_model_forward.edit(
+    at="""
+    special_image_mask = self.get_placeholder_mask(...)
+    inputs_embeds = inputs_embeds.masked_scatter(...)
+    """
+)
+def select_picture_features(self, input_ids, inputs_embeds, image_features, special_image_mask):
+    is_placeholder = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+    own_features = select_features(image_features.flatten(0, 1), is_placeholder)[None]
+    special_image_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=own_features)
+    inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, own_features)
+
+
 @gemma3_model_forward.edit(at='if mm_encoder_outputs.get("image") is not None:')
-def select_own_features(
-    self, input_ids, inputs_embeds, mm_encoder_outputs, special_image_mask, runs_dummy, image_features
-):
-    if mm_encoder_outputs.get("image") is not None:
-        image_features = mm_encoder_outputs["image"].pooler_output.to(inputs_embeds.device, inputs_embeds.dtype)
-        is_placeholder = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        own_features = select_features(image_features.flatten(0, 1), is_placeholder)[None]
-        special_image_mask = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, image_features=own_features
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, own_features)
+def run_without_pictures(self, inputs_embeds, runs_dummy):
+    if ...:
+        ...
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 
@@ -137,12 +137,7 @@ def check_inputs(position_ids, token_type_ids, inputs_embeds):
     ...
 
 
-@gemma3_model_forward.edit(at="mask_kwargs = ...")
-def mask_whole_sequences(self, attention_mask, position_ids, past_key_values, inputs_embeds):
-    mask_kwargs = {
-        "config": self.config.get_text_config(),
-        "inputs_embeds": whole_sequence_like(inputs_embeds),
-        "attention_mask": attention_mask,
-        "past_key_values": past_key_values,
-        "position_ids": position_ids,
-    }
+gemma3_model_forward.replace_code(
+    '"inputs_embeds": inputs_embeds',
+    '"inputs_embeds": whole_sequence_like(inputs_embeds)',
+)

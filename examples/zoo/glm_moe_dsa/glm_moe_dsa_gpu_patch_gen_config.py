@@ -121,16 +121,11 @@ def glm_moe_dsa_model_forward(position_ids, inputs_embeds):
     check_position_ids(position_ids, inputs_embeds)
 
 
-@config.edit_method("GlmMoeDsaModel.forward", at="mask_kwargs = ...")
-def call_whole_sequence_like(self, attention_mask, position_ids, past_key_values, inputs_embeds):
-    mask_kwargs = {
-        "config": self.config,
-        "inputs_embeds": whole_sequence_like(inputs_embeds),
-        "attention_mask": attention_mask,
-        "past_key_values": past_key_values,
-        "position_ids": position_ids,
-        "allow_is_causal_skip": False,  # Always force creation to account for causality in the indexer
-    }
+config.replace_code(
+    "GlmMoeDsaModel.forward",
+    '"inputs_embeds": inputs_embeds',
+    '"inputs_embeds": whole_sequence_like(inputs_embeds)',
+)
 
 
 @config.edit_method("GlmMoeDsaModel.forward", at="position_embeddings = self.rotary_emb(...)")

@@ -50,18 +50,12 @@ config.drop_decorators("GptOssExperts", "use_experts_implementation")
 # Patch: GptOssRMSNorm.forward
 # 1. fused kernel where one is bound - in float32, for gpt-oss casts back after the weight and not before it
 # ================================================================
-@config.override_method("GptOssRMSNorm.forward", description="Op slot for RMSNorm")
-def gpt_oss_rms_norm_forward(self, hidden_states) -> torch.Tensor:
-    input_dtype = hidden_states.dtype
-    hidden_states = hidden_states.to(torch.float32)
-    # --- Patch.1 ---
+@config.edit_method("GptOssRMSNorm.forward", at="variance = ...", description="Op slot for RMSNorm")
+def gpt_oss_rms_norm_forward(self, hidden_states, input_dtype):
     if slot_rms_norm.has_kernel:
         weight = self.weight.to(torch.float32)
         return slot_rms_norm(hidden_states, weight, self.variance_epsilon).to(input_dtype)
-    # --- Patch.1 ---
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-    return (self.weight * hidden_states).to(input_dtype)  # main diff with Llama
+    ...
 
 
 # ================================================================
@@ -127,14 +121,11 @@ def gpt_oss_model_forward(position_ids, inputs_embeds):
     check_position_ids(position_ids, inputs_embeds)
 
 
-@config.edit_method("GptOssModel.forward", at="mask_kwargs = ...")
-def call_whole_sequence_like(self, attention_mask, past_key_values, inputs_embeds):
-    mask_kwargs = {
-        "config": self.config,
-        "inputs_embeds": whole_sequence_like(inputs_embeds),
-        "attention_mask": attention_mask,
-        "past_key_values": past_key_values,
-    }
+config.replace_code(
+    "GptOssModel.forward",
+    '"inputs_embeds": inputs_embeds',
+    '"inputs_embeds": whole_sequence_like(inputs_embeds)',
+)
 
 
 @config.edit_method("GptOssModel.forward", at="position_embeddings = self.rotary_emb(...)")

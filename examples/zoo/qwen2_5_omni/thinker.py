@@ -1,6 +1,5 @@
 """Replacements for the forward of Qwen2.5-Omni's thinker: the model, and the model with its head."""
 
-import torch
 from patchgen import Edits
 
 # ================================================================
@@ -12,61 +11,52 @@ qwen2_5_omni_thinker_model_forward = Edits()
 
 
 @qwen2_5_omni_thinker_model_forward.edit(at="if input_features is not None:")
-def call_needs_dummy_forward(
-    self,
-    input_ids,
-    input_features,
-    feature_attention_mask,
-    audio_feature_lengths,
-    inputs_embeds,
-    mm_encoder_outputs,
-    kwargs,
-    audio_features,
-    audio_mask,
-):
+def call_needs_dummy_forward(self, mm_encoder_outputs):
     hears_dummy = needs_dummy_forward(self)
     sees_dummy = hears_dummy and mm_encoder_outputs is None
-    # 2. Merge text , audios , image and video
-    if input_features is not None:
-        audio_features = self.get_audio_features(
-            input_features, feature_attention_mask, audio_feature_lengths, return_dict=True, **kwargs
-        ).last_hidden_state
-        audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
-        _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        audio_features = select_features(audio_features, audio_mask[..., 0])
-        inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
+    ...
+
+
+@qwen2_5_omni_thinker_model_forward.edit(at="_, _, audio_mask = self.get_placeholder_mask(...)")
+def select_sound_features(audio_features, audio_mask):
+    ...
+    audio_features = select_features(audio_features, audio_mask[..., 0])
+
+
+@qwen2_5_omni_thinker_model_forward.edit(at="if input_features is not None:")
+def run_without_sounds(self, inputs_embeds, hears_dummy):
+    if ...:
+        ...
     elif hears_dummy:
         inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 
 
-@qwen2_5_omni_thinker_model_forward.edit(at="if mm_encoder_outputs.get('image') is not None:")
-def call_select_features(self, input_ids, inputs_embeds, mm_encoder_outputs, sees_dummy, image_embeds, image_mask):
-    if mm_encoder_outputs.get("image") is not None:
-        image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
-        image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        image_embeds = select_features(image_embeds, image_mask[..., 0])
-        image_mask, _, _ = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+@qwen2_5_omni_thinker_model_forward.edit(at="image_embeds = image_embeds.to(...)")
+def select_picture_features(self, input_ids, inputs_embeds, image_embeds):
+    ...
+    image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+    image_embeds = select_features(image_embeds, image_mask[..., 0])
+
+
+@qwen2_5_omni_thinker_model_forward.edit(at='if mm_encoder_outputs.get("image") is not None:')
+def run_without_pictures(self, inputs_embeds, sees_dummy):
+    if ...:
+        ...
     elif sees_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 
 
-@qwen2_5_omni_thinker_model_forward.edit(at="if mm_encoder_outputs.get('video') is not None:")
-def qwen2_5_omni_thinker_model_forward_3(
-    self, input_ids, inputs_embeds, mm_encoder_outputs, sees_dummy, video_embeds, video_mask
-):
-    if mm_encoder_outputs.get("video") is not None:
-        video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
-        video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        video_embeds = select_features(video_embeds, video_mask[..., 0])
-        _, video_mask, _ = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+@qwen2_5_omni_thinker_model_forward.edit(at="video_embeds = video_embeds.to(...)")
+def select_video_features(self, input_ids, inputs_embeds, video_embeds):
+    ...
+    _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+    video_embeds = select_features(video_embeds, video_mask[..., 0])
+
+
+@qwen2_5_omni_thinker_model_forward.edit(at='if mm_encoder_outputs.get("video") is not None:')
+def run_without_videos(self, inputs_embeds, sees_dummy):
+    if ...:
+        ...
     elif sees_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 

@@ -153,30 +153,36 @@ def qwen2_5_vl_model_forward(self, mm_encoder_outputs):
     runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
 
 
+@config.edit_method(
+    "Qwen2_5_VLModel.forward", at='image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(...)'
+)
+def select_picture_features(self, input_ids, inputs_embeds, image_embeds):
+    ...
+    image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+    image_embeds = select_features(image_embeds, image_mask[..., 0])
+
+
 @config.edit_method("Qwen2_5_VLModel.forward", at='if mm_encoder_outputs.get("image") is not None:')
-def select_picture_features(self, input_ids, inputs_embeds, mm_encoder_outputs, runs_dummy, image_embeds, image_mask):
-    if mm_encoder_outputs.get("image") is not None:
-        image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
-            inputs_embeds.device, inputs_embeds.dtype
-        )
-        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        image_embeds = select_features(image_embeds, image_mask[..., 0])
-        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
-        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+def run_without_pictures(self, inputs_embeds, runs_dummy):
+    if ...:
+        ...
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 
 
+@config.edit_method(
+    "Qwen2_5_VLModel.forward", at='video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(...)'
+)
+def select_video_features(self, input_ids, inputs_embeds, video_embeds):
+    ...
+    _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+    video_embeds = select_features(video_embeds, video_mask[..., 0])
+
+
 @config.edit_method("Qwen2_5_VLModel.forward", at='if mm_encoder_outputs.get("video") is not None:')
-def select_video_features(self, input_ids, inputs_embeds, mm_encoder_outputs, runs_dummy, video_embeds, video_mask):
-    if mm_encoder_outputs.get("video") is not None:
-        video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
-            inputs_embeds.device, inputs_embeds.dtype
-        )
-        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        video_embeds = select_features(video_embeds, video_mask[..., 0])
-        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
-        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+def run_without_videos(self, inputs_embeds, runs_dummy):
+    if ...:
+        ...
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 

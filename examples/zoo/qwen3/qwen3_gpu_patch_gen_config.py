@@ -95,15 +95,10 @@ def call_check_position_ids(position_ids, inputs_embeds):
     check_position_ids(position_ids, inputs_embeds)
 
 
-@qwen3_model_forward.edit(at="mask_kwargs = ...")
-def call_whole_sequence_like(self, attention_mask, position_ids, past_key_values, inputs_embeds):
-    mask_kwargs = {
-        "config": self.config,
-        "inputs_embeds": whole_sequence_like(inputs_embeds),
-        "attention_mask": attention_mask,
-        "past_key_values": past_key_values,
-        "position_ids": position_ids,
-    }
+qwen3_model_forward.replace_code(
+    '"inputs_embeds": inputs_embeds',
+    '"inputs_embeds": whole_sequence_like(inputs_embeds)',
+)
 
 
 @qwen3_model_forward.edit(at="position_embeddings = self.rotary_emb(...)")

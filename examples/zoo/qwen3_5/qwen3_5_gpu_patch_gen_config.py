@@ -12,7 +12,7 @@ channels, and nothing here exchanges these. `parallelize` refuses `sp_size` over
 """
 
 import torch
-from patchgen import PatchConfig
+from patchgen import Edits, PatchConfig
 from transformers.modeling_outputs import (
     SequenceClassifierOutputWithPast,
 )
@@ -105,22 +105,28 @@ def qwen3_5_rms_norm_forward(self, x):
 # Patch: Qwen3_5RMSNormGated.forward
 # 1. fused kernel for the norm where one is bound - its weight is stored as it is; the gate comes after it
 # ================================================================
-@config.override_method("Qwen3_5RMSNormGated.forward", description="Op slot for the RMSNorm before the gate")
-def qwen3_5_rms_norm_gated_forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    input_dtype = hidden_states.dtype
-    # --- Patch.1 ---
+qwen3_5_rms_norm_gated_forward = Edits()
+
+
+@qwen3_5_rms_norm_gated_forward.edit(
+    at="""
+    hidden_states = hidden_states.to(torch.float32)
+    ...
+    hidden_states = self.weight * $NORMED
+    """
+)
+def call_slot_gated_rms_norm(self, hidden_states):
     if slot_gated_rms_norm.has_kernel:
         hidden_states = slot_gated_rms_norm(hidden_states, self.weight, self.variance_epsilon)
     else:
-        # --- Patch.1 ---
-        hidden_states = hidden_states.to(torch.float32)
-        variance = hidden_states.pow(2).mean(-1, keepdim=True)
-        # Norm before gate
-        hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-        hidden_states = self.weight * hidden_states.to(input_dtype)
-    hidden_states = hidden_states * ACT2FN[self.activation](gate.to(torch.float32))
+        ...
 
-    return hidden_states.to(input_dtype)
+
+config.edit_method(
+    "Qwen3_5RMSNormGated.forward",
+    edit=qwen3_5_rms_norm_gated_forward,
+    description="Op slot for the RMSNorm before the gate",
+)
 
 
 config.edit_method(

@@ -7,7 +7,6 @@ why.
     patchgen zoo.qwen3_5_moe.qwen3_5_moe_gpu_patch_gen_config --diff
 """
 
-import torch
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_mlp_forward
@@ -90,9 +89,9 @@ config.edit_method(
     name_map=_NAMES,
     description="Op slot for RMSNorm",
 )
-config.override_method(
+config.edit_method(
     "Qwen3_5MoeRMSNormGated.forward",
-    replacement=qwen3_5_rms_norm_gated_forward,
+    edit=qwen3_5_rms_norm_gated_forward,
     name_map=_NAMES,
     description="Op slot for the RMSNorm before the gate",
 )
@@ -152,27 +151,13 @@ config.edit_method(
 # 1. the router by itself - in classes outside of its package transformers passes over modules without own parameters,
 #    such as the block that upstream initializes it from
 # ================================================================
-@config.override_method("Qwen3_5MoePreTrainedModel._init_weights", description="Routers start as upstream's do")
-def qwen3_5_moe_init_weights(self, module):
-    super()._init_weights(module)
-    if isinstance(module, Qwen3_5MoeGatedDeltaNet):
-        init.ones_(module.dt_bias)
-        # Lower bound kept away from 0 so log(A) never becomes -inf
-        init.copy_(
-            module.A_log,
-            torch.empty(module.num_v_heads, device=module.A_log.device).uniform_(0.01, 16).log_(),
-        )
-    # We initialize with 0s to be 1 centered as the RMSNorm here does (1 + weight)
-    elif isinstance(module, Qwen3_5MoeRMSNorm):
-        init.zeros_(module.weight)
-    elif isinstance(module, Qwen3_5MoeExperts):
-        init.normal_(module.gate_up_proj, mean=0.0, std=self.config.initializer_range)
-        init.normal_(module.down_proj, mean=0.0, std=self.config.initializer_range)
-    # --- Patch.1 ---
-    # elif isinstance(module, Qwen3_5MoeSparseMoeBlock): init.normal_(module.gate.weight, ...)
-    elif isinstance(module, Qwen3_5MoeTopKRouter):
-        init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
-    # --- Patch.1 ---
+config.replace_code(
+    "Qwen3_5MoePreTrainedModel._init_weights",
+    "Qwen3_5MoeSparseMoeBlock",
+    "Qwen3_5MoeTopKRouter",
+    description="Routers start as upstream's do",
+)
+config.replace_code("Qwen3_5MoePreTrainedModel._init_weights", "module.gate.weight", "module.weight")
 
 
 # ================================================================

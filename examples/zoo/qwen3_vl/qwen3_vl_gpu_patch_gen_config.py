@@ -169,56 +169,34 @@ def call_needs_dummy_forward(self, mm_encoder_outputs):
     runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
 
 
-@qwen3_vl_model_forward.edit(at="if mm_encoder_outputs.get('image') is not None:")
-def call_select_features(
-    self,
-    input_ids,
-    inputs_embeds,
-    mm_encoder_outputs,
-    image_mask,
-    runs_dummy,
-    image_embeds,
-    deepstack_image_embeds,
-    is_image,
-):
-    if mm_encoder_outputs.get("image") is not None:
-        image_embeds = mm_encoder_outputs["image"].pooler_output
-        deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
-        image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-        is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
-        image_embeds = select_features(image_embeds, is_image)
-        deepstack_image_embeds = [
-            [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
-        ]
-        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
-        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+@qwen3_vl_model_forward.edit(at="image_embeds = torch.cat(image_embeds, dim=0).to(...)")
+def select_picture_features(self, input_ids, inputs_embeds, image_embeds, deepstack_image_embeds):
+    ...
+    is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
+    image_embeds = select_features(image_embeds, is_image)
+    deepstack_image_embeds = [[select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds]
+
+
+@qwen3_vl_model_forward.edit(at='if mm_encoder_outputs.get("image") is not None:')
+def run_without_pictures(self, inputs_embeds, runs_dummy):
+    if ...:
+        ...
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 
 
-@qwen3_vl_model_forward.edit(at="if mm_encoder_outputs.get('video') is not None:")
-def qwen3_vl_model_forward_3(
-    self,
-    input_ids,
-    inputs_embeds,
-    mm_encoder_outputs,
-    video_mask,
-    runs_dummy,
-    video_embeds,
-    deepstack_video_embeds,
-    is_video,
-):
-    if mm_encoder_outputs.get("video") is not None:
-        video_embeds = mm_encoder_outputs["video"].pooler_output
-        deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
-        video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
-        is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
-        video_embeds = select_features(video_embeds, is_video)
-        deepstack_video_embeds = [
-            [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
-        ]
-        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
-        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+@qwen3_vl_model_forward.edit(at="video_embeds = torch.cat(video_embeds, dim=0).to(...)")
+def select_video_features(self, input_ids, inputs_embeds, video_embeds, deepstack_video_embeds):
+    ...
+    is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
+    video_embeds = select_features(video_embeds, is_video)
+    deepstack_video_embeds = [[select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds]
+
+
+@qwen3_vl_model_forward.edit(at='if mm_encoder_outputs.get("video") is not None:')
+def run_without_videos(self, inputs_embeds, runs_dummy):
+    if ...:
+        ...
     elif runs_dummy:
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
 

@@ -13,23 +13,23 @@ from patchgen_core.authoring.edits.config_file import Changes, EditedFile
 
 @dataclass(frozen=True)
 class StatementsInstead:
-    """Puts statements, or none, into the place of one, below the comments above it."""
+    """Puts statements, or none, into the place of one, below the comments above it; two lines apart where one is a
+    definition."""
 
     texts: tuple[str, ...]
 
     def __call__(self, updated: Any) -> cst.FlattenSentinel[cst.BaseStatement]:
         """What takes a statement's place."""
         statements: list[cst.BaseStatement] = []
-        previous = ""
+        is_definition = isinstance(updated, cst.FunctionDef)
         for text in self.texts:
             [statement] = cst.parse_module(text).body
-            wanted = 2 if "@" in (text[0], previous[:1]) else 1
-            lines = [cst.EmptyLine(indent=False)] * wanted
+            was_definition, is_definition = is_definition, isinstance(statement, cst.FunctionDef)
+            lines = [cst.EmptyLine(indent=False)] * (2 if is_definition or was_definition else 0)
             if not statements:
                 blank = sum(line.comment is None for line in updated.leading_lines)
-                lines = [*lines[blank if text[0] == "@" else wanted :], *updated.leading_lines]
+                lines = [*lines[2 if was_definition else blank :], *updated.leading_lines]
             statements.append(statement.with_changes(leading_lines=lines))
-            previous = text
         return cst.FlattenSentinel(statements)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import libcst as cst
 
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
+from patchgen_core.authoring.edits.statements import StatementsInstead
 from patchgen_core.authoring.slim.edit_texts import (
     EditText,
     Holder,
@@ -128,7 +129,7 @@ class Candidates:
         changes: dict[Path, dict[cst.CSTNode, Any]] = {
             path: dict(edit_changes(given)) for path, given in calls.items()
         }
-        changes.setdefault(declared.path, {})[declared.node] = _Statements(tuple(blocks))
+        changes.setdefault(declared.path, {})[declared.node] = StatementsInstead(tuple(blocks))
         return Candidate(
             uses,
             declared.path,
@@ -214,22 +215,3 @@ def _shared_blocks(
         return [f"{head}{first.function(name, names)}"]
     own = edit_blocks(edits, Holder(name), name, (), names, {*taken, name})
     return [f"{name} = Edits()\n", *own, *([f"{declared_edit(decorator, name)}\n"] if decorator is not None else [])]
-
-
-@dataclass(frozen=True)
-class _Statements:
-    """Puts declarations into the place of one, below the comments above it."""
-
-    blocks: tuple[str, ...]
-
-    def __call__(self, updated: Any) -> cst.FlattenSentinel[cst.BaseStatement]:
-        statements: list[cst.BaseStatement] = []
-        previous = ""
-        for block in self.blocks:
-            [statement] = cst.parse_module(block).body
-            is_definition = "@" in (block[0], previous[:1]) or "def " in (block[:4], previous[:4])
-            gap = [cst.EmptyLine(indent=False)] * (2 if is_definition else 1 if not previous else 0)
-            lines = gap if statements else updated.leading_lines
-            statements.append(statement.with_changes(leading_lines=lines))
-            previous = block
-        return cst.FlattenSentinel(statements)

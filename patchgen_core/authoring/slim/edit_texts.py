@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.authoring.edits.literals import literal
@@ -58,12 +59,24 @@ class PlacedCode:
         return f"{head}:\n{body}\n"
 
     @property
-    def callee(self) -> str:
-        """What its code calls first, by a plain name; empty where it calls nothing."""
+    def names(self) -> Iterator[str]:
+        """What its function may be called, from what its code calls first and what that is assigned to."""
         tree = ast.parse("\n".join(self.lines) if any(map(_is_code, self.lines)) else "pass")
-        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        names = [f for f in calls if isinstance(f, ast.Name) and f.id not in _BUILTINS]
-        return min(names, key=lambda name: (name.lineno, name.col_offset)).id if names else ""
+        nodes = sorted((n for n in ast.walk(tree) if isinstance(n, (ast.Call, ast.Assign))), key=_start)
+        calls = [node.func for node in nodes if isinstance(node, ast.Call)]
+        plain = [f.id for f in calls if isinstance(f, ast.Name) and f.id not in _BUILTINS]
+        methods = [f.attr for f in calls if isinstance(f, ast.Attribute) and _is_own(f)]
+        targets = [_assigned(node) for node in nodes if isinstance(node, ast.Assign)]
+        own = [_assigned(node) for node in nodes if isinstance(node, ast.Assign) and _calls(node.value, plain)]
+        for callee in [*plain, *methods][:1]:
+            yield f"call_{callee}"
+            yield from (f"call_{callee}_for_{name}" for name in filter(None, [*own, *targets]))
+        yield from (f"change_{name}" for name in filter(None, targets))
+
+    @property
+    def size(self) -> int:
+        """How many lines it takes."""
+        return len(self.lines) + self.at.count("\n") + 3
 
 
 @dataclass(frozen=True)
@@ -73,6 +86,11 @@ class QuotedEdit:
     method: str
     arguments: tuple[str, ...]
     options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many lines it takes."""
+        return 1 + sum(text.count("\n") for text in self.arguments)
 
     def text(self, holder: Holder, options: Sequence[str]) -> str:
         """Its declaration."""
@@ -119,15 +137,16 @@ def edit_blocks(
 ) -> list[str]:
     """The declarations of the edits of one target, of which the first that takes them has the options.
 
-    The first function of a config's edits is called ``name``, the others after what they call, or with a number where
-    that is one of ``names``, which their file has.
+    The first function of a config's edits is called ``name``, the others after what they call or assign, or with a
+    number where those are ``names`` that their file has.
     """
     blocks, taken = list[str](), {*names} - ({name} if holder.target else set())
     first = next((e for e in edits if not isinstance(e, QuotedEdit) or e.method != _DROP), None)
     for number, edit in enumerate(edits, 1):
         given = options if edit is first else ()
         if isinstance(edit, PlacedCode):
-            own = name if name not in taken else _name_of(edit, f"{name}_{number}", taken)
+            free = (one for one in (name, *edit.names) if one not in taken)
+            own = next(free, f"{name}_{number}")
             taken.add(own)
             blocks.append(edit.text(holder, own, given, bound))
         else:
@@ -135,9 +154,23 @@ def edit_blocks(
     return blocks
 
 
-def _name_of(edit: PlacedCode, otherwise: str, taken: Collection[str]) -> str:
-    name = f"call_{edit.callee}"
-    return name if edit.callee and name not in taken else otherwise
+def _start(node: ast.Call | ast.Assign) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def _is_own(function: ast.Attribute) -> bool:
+    """Whether a method is one of the target's class or of a part of it, such as ``self.visual.dummy_forward``."""
+    return re.fullmatch(r"self(\.\w+)+", ast.unparse(function)) is not None
+
+
+def _assigned(node: ast.Assign) -> str:
+    """The one name that a statement assigns to; empty for another one."""
+    (target, *more) = node.targets
+    return target.id if isinstance(target, ast.Name) and not more else ""
+
+
+def _calls(node: ast.expr, names: Sequence[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names[:1]
 
 
 def _call(function: str, arguments: Sequence[str]) -> str:

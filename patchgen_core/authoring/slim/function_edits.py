@@ -20,7 +20,7 @@ from patchgen_core.authoring.slim.edit_texts import (
 )
 from patchgen_core.authoring.slim.parameters import NoEdits, parameter_edits
 from patchgen_core.syntax.forms import PROSE, form, is_same_syntax
-from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, without_docstring
+from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, has_elif, without_docstring
 from patchgen_core.syntax.patterns import find_expressions, parse_pattern
 from patchgen_core.syntax.place_texts import find_place_text
 from patchgen_core.syntax.source import SourceFile, shift
@@ -28,6 +28,8 @@ from patchgen_core.syntax.source import SourceFile, shift
 _BLOCKS = frozenset(["body", "orelse", "finalbody", "handlers", "cases"])
 _LONG = 3
 """From so many lines on, a statement is changed by its expressions where that says it."""
+_WORTH = 1.25
+"""So much longer edits of single statements may be than one in the place of all of them."""
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -156,10 +158,34 @@ class _Differ:
                 assert part.statement is not None
                 yield from self._replace_one(one, part.statement)
         elif statements:
-            yield PlacedCode(self._place(ours), self._lines(parts))
+            whole = PlacedCode(self._place(ours), self._lines(parts))
+            pairs = list(self._replace_alike(block, i, j, parts, is_body))
+            is_short = sum(edit.size for edit in pairs) < whole.size * _WORTH
+            yield from pairs if pairs and is_short else [whole]
         else:
             yield self._insert(block, i, self._lines(parts), is_body)
             yield deleted_code(self._place(ours))
+
+    def _replace_alike(
+        self, block: list[ast.stmt], i: int, j: int, parts: list[_Part], is_body: bool
+    ) -> Iterator[EditText]:
+        """The edits of statements of which some begin as those that take their places do; none where none do."""
+        ours = block[i:j]
+        heads = [_head(statement) for statement in ours], [_head(part.statement) for part in parts]
+        codes = SequenceMatcher(None, *heads, autojunk=False).get_opcodes()
+        if not any(kind == "equal" for kind, *_ in codes):
+            return
+        for kind, k, m, p, q in codes:
+            if kind == "equal":
+                for one, part in zip(ours[k:m], parts[p:q], strict=True):
+                    assert part.statement is not None
+                    yield from self._replace_one(one, part.statement)
+            elif kind == "insert":
+                yield self._insert(block, i + k, self._lines(parts[p:q]), is_body)
+            elif kind == "delete":
+                yield deleted_code(self._place(ours[k:m]))
+            else:
+                yield from self._replace(block, i + k, i + m, parts[p:q], is_body)
 
     def _replace_one(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[EditText]:
         if form(ours, ignore=PROSE) == self._key(theirs):
@@ -167,6 +193,9 @@ class _Differ:
         pairs = _block_pairs(ours, theirs)
         if pairs is not None:
             yield from chain.from_iterable(self.compare(one, other) for one, other in pairs)
+            return
+        if isinstance(ours, ast.If) and isinstance(theirs, ast.If) and _gains_branches(ours, theirs):
+            yield from self._branches(ours, theirs)
             return
         if self.upstream.last_line(ours) - ours.lineno + 1 >= _LONG:
             try:
@@ -179,6 +208,15 @@ class _Differ:
         first = self.new.first_line(theirs)
         part = _Part("", first, self.new.last_line(theirs), theirs)
         yield PlacedCode(self._place([ours]), self._lines([part]))
+
+    def _branches(self, ours: ast.If, theirs: ast.If) -> Iterator[EditText]:
+        """The edits of an ``if`` that has an ``elif`` or an ``else`` now."""
+        yield from self.compare(ours.body, theirs.body)
+        first = self.new.last_line(theirs.body[-1]) + 1
+        lines = self.new.lines[first - 1 : self.new.last_line(theirs)]
+        keep = {number - first for number in self.new.string_lines}
+        own = shift(lines, self.new.indent(theirs.lineno), "", keep)
+        yield PlacedCode(self._place([ours]), ("if ...:", f"    {REST}", *own))
 
     def _around(self, ours: list[ast.stmt], parts: list[_Part]) -> PlacedCode | None:
         """Upstream's statements, as they are, inside of one block of new code."""
@@ -206,10 +244,26 @@ class _Differ:
         if self._key(theirs) != form(theirs, ignore=PROSE):
             raise NoEdits("it has a comment")
         for one, other in _differing(ours, theirs):
-            old, new = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
-            if "\n" in old or "\n" in new or not self._is_only_expression(old, one):
-                raise NoEdits("the place of an expression is ambiguous")
-            yield replaced_code(old, new)
+            items = self._item_texts(one, other)
+            texts = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
+            for place, old, new in items or [(one, *texts)]:
+                if "\n" in old or "\n" in new or not self._is_only_expression(old, place):
+                    raise NoEdits("the place of an expression is ambiguous")
+                yield replaced_code(old, new)
+
+    def _item_texts(self, ours: ast.expr, theirs: ast.expr) -> list[tuple[ast.expr, str, str]]:
+        """The items of a dict that have other values: the key of each, and the old and the new item."""
+        if not isinstance(ours, ast.Dict) or not isinstance(theirs, ast.Dict) or None in ours.keys:
+            return []
+        if not is_same_syntax(ours.keys, theirs.keys):
+            return []
+        entries = []
+        for key, one, other in zip(ours.keys, ours.values, theirs.values, strict=True):
+            if key is not None and not is_same_syntax(one, other):
+                head = self.upstream.segment(key)
+                old, new = self.upstream.segment(one), self.new.segment(other)
+                entries.append((key, f"{head}: {old}", f"{head}: {new}"))
+        return entries
 
     def _argument_texts(self, ours: ast.expr, theirs: ast.expr) -> tuple[str, str] | None:
         """A call with more keyword arguments, with ``...`` for those that stay."""
@@ -230,8 +284,8 @@ class _Differ:
         return f"{function}({', '.join(['...', *texts])})", f"{function}({', '.join(['...', *added])})"
 
     def _is_only_expression(self, text: str, node: ast.expr) -> bool:
-        pattern = parse_pattern(text).expression
-        matches = find_expressions(pattern, self.function) if pattern is not None else []
+        pattern = parse_pattern(text)
+        matches = find_expressions(pattern, self.function) if pattern.expression is not None else []
         return [match.nodes[0] for match in matches] == [node]
 
     # --- places ------------------------------------------------------------------------------------
@@ -250,9 +304,25 @@ def _block_pairs(ours: ast.stmt, theirs: ast.stmt) -> list[tuple[list[ast.stmt],
     """The blocks of two compound statements that have the same parts; None for others."""
     if not isinstance(ours, COMPOUND) or type(ours) is not type(theirs) or _frame(ours) != _frame(theirs):
         return None
-    if _has_elif(ours) or _has_elif(theirs):
+    if any(isinstance(statement, ast.If) and has_elif(statement) for statement in (ours, theirs)):
         return None
     return list(zip(blocks(ours), blocks(theirs), strict=True))
+
+
+def _head(statement: ast.stmt | None) -> object:
+    """What a statement begins with that tells it from others; an object of its own where there is nothing."""
+    if isinstance(statement, COMPOUND):
+        return ast.unparse(statement).split("\n")[0]
+    if isinstance(statement, ast.Assign):
+        return ast.unparse(statement.targets[0])
+    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+        return ast.unparse(statement.target)
+    return object()
+
+
+def _gains_branches(ours: ast.If, theirs: ast.If) -> bool:
+    """Whether an ``if`` without an ``else`` has one in the new text."""
+    return not ours.orelse and bool(theirs.orelse) and is_same_syntax(ours.test, theirs.test)
 
 
 def _frame(node: ast.AST) -> str:
@@ -270,11 +340,6 @@ def _frame(node: ast.AST) -> str:
 
 def _dumped(value: object) -> str:
     return str([ast.dump(entry) for entry in value]) if isinstance(value, list) else repr(value)
-
-
-def _has_elif(statement: ast.stmt) -> bool:
-    only = statement.orelse[0] if isinstance(statement, ast.If) and len(statement.orelse) == 1 else None
-    return isinstance(only, ast.If) and only.col_offset == statement.col_offset
 
 
 def _blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:

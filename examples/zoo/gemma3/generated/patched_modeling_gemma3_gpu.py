@@ -17,7 +17,7 @@
 #        Sequence parallel attention
 #    - method_edit: Gemma3TextModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Gemma3TextModel.forward
+#    - code_replacement: Gemma3TextModel.forward
 #    - method_edit: Gemma3TextModel.forward
 #    - code_deletion: Gemma3ForCausalLM.forward
 #        Op slot for the loss
@@ -31,6 +31,7 @@
 #    - method_edit: Gemma3Model.forward
 #    - method_edit: Gemma3Model.forward
 #    - method_edit: Gemma3Model.forward
+#    - code_replacement: Gemma3Model.forward
 #    - method_override: Gemma3Model.get_placeholder_mask
 #        Where a slice has placeholders, before their features are known
 #    - code_deletion: Gemma3ForConditionalGeneration.forward
@@ -50,7 +51,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Gemma3Attention
 #
-#  Fingerprint: format=1 upstream=068e5bc6886b config=b95c63b419d2 output=356451e6a396
+#  Fingerprint: format=1 upstream=068e5bc6886b config=4135f87c7372 output=30c2e5857335
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gemma3/modular_gemma3.py.

@@ -21,7 +21,7 @@
 #        Op slot for the experts
 #    - method_edit: GlmMoeDsaModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: GlmMoeDsaModel.forward
+#    - code_replacement: GlmMoeDsaModel.forward
 #    - method_edit: GlmMoeDsaModel.forward
 #    - code_deletion: GlmMoeDsaForCausalLM.forward
 #        Op slot for the loss
@@ -33,7 +33,7 @@
 #    - @use_experts_implementation of GlmMoeDsaExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of GlmMoeDsaRMSNorm
 #
-#  Fingerprint: format=1 upstream=226f5a24b6aa config=b572e1c56bed output=84f497a89024
+#  Fingerprint: format=1 upstream=226f5a24b6aa config=b5deca5ecad4 output=ab0cec580fb0
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/glm_moe_dsa/modular_glm_moe_dsa.py.

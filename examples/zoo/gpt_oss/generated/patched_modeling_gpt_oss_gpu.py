@@ -7,7 +7,7 @@
 #  gpt-oss with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: GptOssRMSNorm.forward
+#    - method_edit: GptOssRMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_edit: GptOssExperts.forward
 #        Op slot for the experts
@@ -17,7 +17,7 @@
 #        Sequence parallel attention
 #    - method_edit: GptOssModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: GptOssModel.forward
+#    - code_replacement: GptOssModel.forward
 #    - method_edit: GptOssModel.forward
 #    - code_deletion: GptOssForCausalLM.forward
 #        Op slots for the losses
@@ -35,7 +35,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of GptOssAttention
 #
-#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=3247cd59cb15 output=e0c7098fb065
+#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=65dc92f9dc0f output=74ca59d5ffc1
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gpt_oss/modular_gpt_oss.py.
@@ -121,11 +121,9 @@ class GptOssRMSNorm(nn.Module):
     def forward(self, hidden_states) -> torch.Tensor:
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
-        # --- Patch.1 ---
         if slot_rms_norm.has_kernel:
             weight = self.weight.to(torch.float32)
             return slot_rms_norm(hidden_states, weight, self.variance_epsilon).to(input_dtype)
-        # --- Patch.1 ---
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
         hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
         return (self.weight * hidden_states).to(input_dtype)  # main diff with Llama

@@ -17,7 +17,7 @@
 #        Op slot for RMSNorm
 #    - method_edit: Qwen2Model.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Qwen2Model.forward
+#    - code_replacement: Qwen2Model.forward
 #    - method_edit: Qwen2Model.forward
 #    - code_deletion: Qwen2ForCausalLM.forward
 #        Op slot for the loss
@@ -30,7 +30,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2Attention
 #
-#  Fingerprint: format=1 upstream=3ff580592df1 config=c13d6500af79 output=963b4d4dc330
+#  Fingerprint: format=1 upstream=3ff580592df1 config=0f9bf32f0dba output=3ee1ca69ea0a
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2/modular_qwen2.py.

@@ -33,10 +33,14 @@
 #        Op slot for SwiGLU in text
 #    - method_edit: Qwen2_5OmniThinkerTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Qwen2_5OmniThinkerTextModel.forward
+#    - code_replacement: Qwen2_5OmniThinkerTextModel.forward
 #    - method_edit: Qwen2_5OmniThinkerTextModel.forward
 #    - method_edit: Qwen2_5OmniThinkerModel.forward
 #        The towers run on every rank
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
+#    - method_edit: Qwen2_5OmniThinkerModel.forward
 #    - method_edit: Qwen2_5OmniThinkerModel.forward
 #    - method_edit: Qwen2_5OmniThinkerModel.forward
 #    - method_edit: Qwen2_5OmniThinkerModel.forward
@@ -101,7 +105,7 @@
 #    - deinterleave_head_dim
 #    - kaiser_sinc_filter1d
 #
-#  Fingerprint: format=1 upstream=53fbeddf4988 config=24006ad80d0f output=23739314f3b5
+#  Fingerprint: format=1 upstream=53fbeddf4988 config=ec53eb7e2427 output=d06ea4b61c04
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_omni/modular_qwen2_5_omni.py.
@@ -2265,7 +2269,6 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
             # 1. Extract the input embeddings
             inputs_embeds = self.get_input_embeddings()(input_ids)
 
-        # 2. Merge text , audios , image and video
         hears_dummy = needs_dummy_forward(self)
         sees_dummy = hears_dummy and mm_encoder_outputs is None
         # 2. Merge text , audios , image and video

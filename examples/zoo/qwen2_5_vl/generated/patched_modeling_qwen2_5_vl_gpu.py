@@ -29,10 +29,12 @@
 #        Sequence parallel attention
 #    - method_edit: Qwen2_5_VLTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Qwen2_5_VLTextModel.forward
+#    - code_replacement: Qwen2_5_VLTextModel.forward
 #    - method_edit: Qwen2_5_VLTextModel.forward
 #    - method_edit: Qwen2_5_VLModel.forward
 #        The vision tower runs on every rank
+#    - method_edit: Qwen2_5_VLModel.forward
+#    - method_edit: Qwen2_5_VLModel.forward
 #    - method_edit: Qwen2_5_VLModel.forward
 #    - method_edit: Qwen2_5_VLModel.forward
 #    - method_edit: Qwen2_5_VLModel.forward
@@ -55,7 +57,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2_5_VLAttention
 #
-#  Fingerprint: format=1 upstream=ce977667ae55 config=e5ec2fcc5217 output=0951558add54
+#  Fingerprint: format=1 upstream=ce977667ae55 config=a43194e0257d output=14ecaa0f3e13
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_vl/modular_qwen2_5_vl.py.

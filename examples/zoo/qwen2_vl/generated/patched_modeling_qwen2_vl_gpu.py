@@ -25,10 +25,12 @@
 #    - method_edit: Qwen2VisionTransformerPretrainedModel.forward
 #    - method_edit: Qwen2VLTextModel.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Qwen2VLTextModel.forward
+#    - code_replacement: Qwen2VLTextModel.forward
 #    - method_edit: Qwen2VLTextModel.forward
 #    - method_edit: Qwen2VLModel.forward
 #        The vision tower runs on every rank
+#    - method_edit: Qwen2VLModel.forward
+#    - method_edit: Qwen2VLModel.forward
 #    - method_edit: Qwen2VLModel.forward
 #    - method_edit: Qwen2VLModel.forward
 #    - method_edit: Qwen2VLModel.forward
@@ -50,7 +52,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2VLAttention
 #
-#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=1cf68925f155 output=be90e20286e7
+#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=17d12759e712 output=0b7a4f565d16
 # ==============================================================================
 # Copyright 2024 The Qwen team, Alibaba Group and the HuggingFace Inc. team. All rights reserved.
 #

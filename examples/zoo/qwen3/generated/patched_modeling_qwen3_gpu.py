@@ -17,7 +17,7 @@
 #        Sequence parallel attention
 #    - method_edit: Qwen3Model.forward
 #        Positions and masks of whole sequences
-#    - method_edit: Qwen3Model.forward
+#    - code_replacement: Qwen3Model.forward
 #    - method_edit: Qwen3Model.forward
 #    - code_deletion: Qwen3ForCausalLM.forward
 #        Op slot for the loss
@@ -30,7 +30,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3Attention
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=38931ce72330 output=3ab53d91606e
+#  Fingerprint: format=1 upstream=eba96e372032 config=31f016ce8fb4 output=e34f2fd7b295
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.

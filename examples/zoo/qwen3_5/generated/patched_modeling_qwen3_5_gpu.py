@@ -7,7 +7,7 @@
 #  Qwen3.5 with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: Qwen3_5RMSNormGated.forward
+#    - method_edit: Qwen3_5RMSNormGated.forward
 #        Op slot for the RMSNorm before the gate
 #    - method_edit: Qwen3_5GatedDeltaNet.forward
 #        Packed sequences reach the convolution
@@ -22,6 +22,8 @@
 #        The patched sub-models instead of upstream's
 #    - method_edit: Qwen3_5Model.forward
 #        The vision tower runs on every rank
+#    - method_edit: Qwen3_5Model.forward
+#    - method_edit: Qwen3_5Model.forward
 #    - method_edit: Qwen3_5Model.forward
 #    - method_edit: Qwen3_5Model.forward
 #    - method_edit: Qwen3_5Model.forward
@@ -56,7 +58,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5RMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5GatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=1a475c45d900 config=a86884c1d64b output=0dd2c052ed19
+#  Fingerprint: format=1 upstream=1a475c45d900 config=e09031c0df98 output=3f358c7200ba
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5/modular_qwen3_5.py.
@@ -411,11 +413,9 @@ class Qwen3_5RMSNormGated(nn.Module):
     # ================================================================
     def forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
         input_dtype = hidden_states.dtype
-        # --- Patch.1 ---
         if slot_gated_rms_norm.has_kernel:
             hidden_states = slot_gated_rms_norm(hidden_states, self.weight, self.variance_epsilon)
         else:
-            # --- Patch.1 ---
             hidden_states = hidden_states.to(torch.float32)
             variance = hidden_states.pow(2).mean(-1, keepdim=True)
             # Norm before gate

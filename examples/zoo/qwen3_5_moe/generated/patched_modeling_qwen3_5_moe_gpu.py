@@ -7,7 +7,7 @@
 #  Qwen3.5-MoE with op slots for GPU training
 #
 #  Patches applied:
-#    - method_override: Qwen3_5MoeRMSNormGated.forward
+#    - method_edit: Qwen3_5MoeRMSNormGated.forward
 #        Op slot for the RMSNorm before the gate
 #    - method_edit: Qwen3_5MoeGatedDeltaNet.forward
 #        Packed sequences reach the convolution
@@ -18,14 +18,17 @@
 #        Op slot for the experts
 #    - method_edit: Qwen3_5MoeRMSNorm.forward
 #        Op slot for RMSNorm
-#    - method_override: Qwen3_5MoePreTrainedModel._init_weights
+#    - code_replacement: Qwen3_5MoePreTrainedModel._init_weights
 #        Routers start as upstream's do
+#    - code_replacement: Qwen3_5MoePreTrainedModel._init_weights
 #    - method_override: Qwen3_5MoeVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
 #    - method_override: Qwen3_5MoeModel.__init__
 #        The patched sub-models instead of upstream's
 #    - method_edit: Qwen3_5MoeModel.forward
 #        The vision tower runs on every rank
+#    - method_edit: Qwen3_5MoeModel.forward
+#    - method_edit: Qwen3_5MoeModel.forward
 #    - method_edit: Qwen3_5MoeModel.forward
 #    - method_edit: Qwen3_5MoeModel.forward
 #    - method_edit: Qwen3_5MoeModel.forward
@@ -63,7 +66,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5MoeRMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5MoeGatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=11babdd89954 config=f8292578d643 output=c2151ed6047c
+#  Fingerprint: format=1 upstream=11babdd89954 config=73a99b54211e output=09dfad96643f
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5_moe/modular_qwen3_5_moe.py.
@@ -422,11 +425,9 @@ class Qwen3_5MoeRMSNormGated(nn.Module):
     # ================================================================
     def forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
         input_dtype = hidden_states.dtype
-        # --- Patch.1 ---
         if slot_gated_rms_norm.has_kernel:
             hidden_states = slot_gated_rms_norm(hidden_states, self.weight, self.variance_epsilon)
         else:
-            # --- Patch.1 ---
             hidden_states = hidden_states.to(torch.float32)
             variance = hidden_states.pow(2).mean(-1, keepdim=True)
             # Norm before gate
@@ -1306,11 +1307,8 @@ class Qwen3_5MoePreTrainedModel(PreTrainedModel):
         elif isinstance(module, Qwen3_5MoeExperts):
             init.normal_(module.gate_up_proj, mean=0.0, std=self.config.initializer_range)
             init.normal_(module.down_proj, mean=0.0, std=self.config.initializer_range)
-        # --- Patch.1 ---
-        # elif isinstance(module, Qwen3_5MoeSparseMoeBlock): init.normal_(module.gate.weight, ...)
         elif isinstance(module, Qwen3_5MoeTopKRouter):
             init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
-        # --- Patch.1 ---
 
 
 class Qwen3_5MoeVisionMLP(nn.Module):

@@ -42,6 +42,9 @@
 #    - method_edit: Qwen3OmniMoeThinkerModel.forward
 #    - method_edit: Qwen3OmniMoeThinkerModel.forward
 #    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
+#    - method_edit: Qwen3OmniMoeThinkerModel.forward
 #    - code_deletion: Qwen3OmniMoeThinkerForConditionalGeneration.forward
 #        Op slots for the losses
 #    - method_edit: Qwen3OmniMoeThinkerForConditionalGeneration.forward
@@ -106,7 +109,7 @@
 #    - Qwen3OmniMoeThinkerTextPreTrainedModel
 #    - SnakeBeta
 #
-#  Fingerprint: format=1 upstream=18cb9560c695 config=4b1347a9e0b4 output=075a08facedc
+#  Fingerprint: format=1 upstream=18cb9560c695 config=44cd614864b2 output=b3ba8e8c73f5
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_omni_moe/modular_qwen3_omni_moe.py.

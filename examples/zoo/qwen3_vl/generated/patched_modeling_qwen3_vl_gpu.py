@@ -35,6 +35,8 @@
 #    - method_edit: Qwen3VLModel.forward
 #    - method_edit: Qwen3VLModel.forward
 #    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
 #    - code_deletion: Qwen3VLForConditionalGeneration.forward
 #        Op slot for the loss
 #    - method_edit: Qwen3VLForConditionalGeneration.forward
@@ -54,7 +56,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLTextAttention
 #
-#  Fingerprint: format=1 upstream=626f3940d310 config=e7c4c4eba3c4 output=fc001f44abb1
+#  Fingerprint: format=1 upstream=626f3940d310 config=d1c7acaa1c78 output=a691ec19419a
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl/modular_qwen3_vl.py.

@@ -35,6 +35,8 @@
 #    - method_edit: Qwen3VLModel.forward
 #    - method_edit: Qwen3VLModel.forward
 #    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
+#    - method_edit: Qwen3VLModel.forward
 #    - code_deletion: Qwen3VLForConditionalGeneration.forward
 #        Op slot for the loss
 #    - method_edit: Qwen3VLForConditionalGeneration.forward
@@ -54,7 +56,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLTextAttention
 #
-#  Fingerprint: format=1 upstream=626f3940d310 config=802eb4d4c8bc output=fb81ccee89b1
+#  Fingerprint: format=1 upstream=626f3940d310 config=983ce0644c9d output=698a6cbc5498
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl/modular_qwen3_vl.py.

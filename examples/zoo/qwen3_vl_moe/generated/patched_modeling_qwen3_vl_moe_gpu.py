@@ -37,6 +37,8 @@
 #    - method_edit: Qwen3VLMoeModel.forward
 #    - method_edit: Qwen3VLMoeModel.forward
 #    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
 #    - code_deletion: Qwen3VLMoeForConditionalGeneration.forward
 #        Op slots for the losses
 #    - method_edit: Qwen3VLMoeForConditionalGeneration.forward
@@ -60,7 +62,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=7b8522410ba7 output=779991a907a7
+#  Fingerprint: format=1 upstream=51ae69914d39 config=59f8cfbd664d output=25df262ef45d
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.

@@ -37,6 +37,8 @@
 #    - method_edit: Qwen3VLMoeModel.forward
 #    - method_edit: Qwen3VLMoeModel.forward
 #    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
+#    - method_edit: Qwen3VLMoeModel.forward
 #    - code_deletion: Qwen3VLMoeForConditionalGeneration.forward
 #        Op slots for the losses
 #    - method_edit: Qwen3VLMoeForConditionalGeneration.forward
@@ -60,7 +62,7 @@
 #    - @use_kernel_forward_from_hub('rotary_pos_emb') of apply_rotary_pos_emb
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=1dcdf5d37bf3 output=5e275f4d15e8
+#  Fingerprint: format=1 upstream=51ae69914d39 config=a70ee3eedf87 output=617a2da973d5
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
