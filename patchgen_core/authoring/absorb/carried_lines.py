@@ -18,18 +18,19 @@ def carry_edit(replacement: str, generated: str, edited: str, name_map: Mapping[
     """
     head = HEAD.match(replacement)
     assert head is not None
-    base, theirs = (_with_own_names(HEAD.sub(head[0], text), name_map) for text in (generated, edited))
-    lines = _carry_lines(base.split("\n"), replacement.split("\n"), theirs.split("\n"))
+    base, theirs = (with_own_names(HEAD.sub(head[0], text), name_map) for text in (generated, edited))
+    lines = carry_lines(base.split("\n"), replacement.split("\n"), theirs.split("\n"))
     return theirs if lines is None else "\n".join(lines)
 
 
-def _with_own_names(text: str, name_map: Mapping[str, str]) -> str:
+def with_own_names(text: str, name_map: Mapping[str, str]) -> str:
+    """A piece of generated code with the names that the config maps as the config has them."""
     for own, name in name_map.items():
         text = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", own, text)
     return text
 
 
-def _carry_lines(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
+def carry_lines(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
     """``ours`` with the differences from ``base`` to ``theirs``; None where one has no place in it."""
     places: dict[int, int] = {-1: -1, len(base): len(ours)}
     for block in SequenceMatcher(None, base, ours, autojunk=False).get_matching_blocks():

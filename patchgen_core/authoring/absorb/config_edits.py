@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen_core.authoring.absorb.carried_lines import carry_edit
+from patchgen_core.authoring.absorb.carried_lines import carry_edit, carry_lines
+from patchgen_core.authoring.absorb.edited_targets import split_change
 from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, DefinitionText, StatementChange
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
@@ -16,13 +17,15 @@ from patchgen_core.authoring.edits.literals import literal
 from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
 from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
 from patchgen_core.authoring.slim.parameters import NoEdits
+from patchgen_core.codegen.edited_targets import edited_function
 from patchgen_core.codegen.plan import Plan
+from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.nodes import FUNCTIONS, methods
-from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.syntax.source import SourceCache, parse_source, shift
 
 _REPLACING = ("class_replacement", "function_replacement", "method_override")
 """The kinds of patches whose replacement is the text that stands in the generated module."""
@@ -67,6 +70,9 @@ class ConfigEditor:
         """
         if isinstance(change, StatementChange):
             return self._edit_statement(change)
+        edited = next((p for p in self.plan.patches if p.edits and p.lines and p.dotted == change.name), None)
+        if edited is not None and change.old is not None and change.new is not None:
+            return self._edit_edits(change, edited, change.old, change.new)
         declared = self._replacement_of(change.name)
         if declared is not None:
             return self._edit_replacement(change, *declared)
@@ -116,18 +122,69 @@ class ConfigEditor:
     def _edit_replacement(
         self, change: DefinitionChange, owner: str, replacement: Replacement, name_map: Mapping[str, str]
     ) -> ConfigEdit:
-        path, at = Path(replacement.location.file), replacement.location
+        at = replacement.location
         if change.old is None or change.new is None or owner != change.name:
             raise NotAbsorbed(f"it is part of {owner}, which {at} declares: edit that")
         if change.old.decorators != change.new.decorators:
             raise NotAbsorbed(f"its decorators were changed: change them at {at}")
+        text = carry_edit(replacement.text, change.old.text, change.new.text, name_map)
+        path, changes = self._rewritten(replacement, text)
+        return ConfigEdit(change, "edited", {path: changes}, code=text, place=at)
+
+    def _edit_edits(
+        self, change: DefinitionChange, planned: PlannedPatch, old: DefinitionText, new: DefinitionText
+    ) -> ConfigEdit:
+        """Other texts of a target's edits for a change of their lines, and more edits for one of upstream's."""
+        if old.decorators != new.decorators:
+            raise NotAbsorbed("its decorators were changed: change them where they are declared")
+        own = {}
+        for edit in planned.edits:
+            if edit.replacement is not None and edit.patch.location is not None:
+                function = read_replacement(
+                    edit.patch.replacement, self.sources, self.loaded.modules, edit.patch.location
+                )
+                own[function.location] = function, edit
+        split = split_change(planned.lines, own, old.text, new.text)
+        texts: dict[Path, Changes] = {}
+        for place, text in split.texts.items():
+            path, changes = self._rewritten(own[place][0], text)
+            texts[path] = {**texts.get(path, {}), **changes}
+        block = ""
+        if split.text != new.text:
+            block = self._more_edits(change, planned, split.text, new)
+        code = "\n".join([*split.texts.values(), *([new.text] if block else [])])
+        return ConfigEdit(change, "edited", texts, block, code, next(iter(split.texts), None))
+
+    def _more_edits(self, change: DefinitionChange, planned: PlannedPatch, text: str, new: DefinitionText) -> str:
+        """The declarations of edits for a change of upstream's lines, from a text of the generated function on."""
+        function, upstream = edited_function(planned), self.plan.source
+        assert function is not None
+        lines = upstream.lines[function.lineno - 1 : upstream.last_line(function)]
+        keep = {number - function.lineno for number in upstream.string_lines}
+        own_lines = shift(lines, upstream.indent(function.lineno), "", keep)
+        changed = carry_lines(text.split("\n"), own_lines, new.text.split("\n"))
+        if changed is None:
+            raise NotAbsorbed(f"it is about code of the edits at {planned.patch.location} and upstream's at once")
+        side = parse_source(self.loaded.path, "\n".join([*changed, ""]))
+        try:
+            edits = find_edits(upstream, function, side)
+        except NoEdits as reason:
+            raise NotAbsorbed(f"no edit says it: {reason}") from None
+        own = free_name(change.name, self._names)
+        holder = Holder(self.loaded.name, change.name)
+        block = "\n\n".join(edit_blocks(edits, holder, own, (), bound_names(function, side), self._names))
+        self._names.add(own)
+        return block
+
+    def _rewritten(self, replacement: Replacement, text: str) -> tuple[Path, Changes]:
+        """What gives a definition of the project another text."""
+        path, at = Path(replacement.location.file), replacement.location
         if "site-packages" in path.parts or not path.is_relative_to(self.project.base):
             raise NotAbsorbed(f"its replacement is outside the project, in '{display_path(path)}'")
-        text = carry_edit(replacement.text, change.old.text, change.new.text, name_map)
         changes = replace_definition(self.files.get(path), at.line, replacement.text, text)
         if changes is None:
             raise NotAbsorbed(f"the text at {at} differs from the generated module's")
-        return ConfigEdit(change, "edited", {path: changes}, code=text, place=at)
+        return path, changes
 
     # --- what it declares then -------------------------------------------------------------------------
 
