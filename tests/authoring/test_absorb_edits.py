@@ -105,5 +105,6 @@ def test_both_at_once_are_both_declared(work: Workspace, change: Change) -> None
 def test_code_in_quotes_is_for_a_person(work: Workspace, change: Change) -> None:
     before = _config(work)
     [problem] = change("        x = add(residual, x)\n", "        x = add(residual, x, 1)\n").left
-    assert "it is about code of the edits at" in problem.message
+    assert "Layer.forward: the code_replacement at " in problem.message
+    assert problem.message.endswith(" makes it: edit that")
     assert _config(work) == before

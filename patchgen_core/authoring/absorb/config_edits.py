@@ -164,6 +164,10 @@ class ConfigEditor:
         own_lines = shift(lines, upstream.indent(function.lineno), "", keep)
         changed = carry_lines(text.split("\n"), own_lines, new.text.split("\n"))
         if changed is None:
+            quoted = [edit for edit in planned.edits if edit.replacement is None]
+            if quoted:
+                edit = quoted[0]
+                raise NotAbsorbed(f"the {edit.kind} at {edit.patch.location} makes it: edit that")
             raise NotAbsorbed(f"it is about code of the edits at {planned.patch.location} and upstream's at once")
         side = parse_source(self.loaded.path, "\n".join([*changed, ""]))
         try:
