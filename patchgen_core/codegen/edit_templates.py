@@ -166,8 +166,8 @@ def _refuse_heads(source: SourceFile, heads: Iterable[ast.If], locations: dict[i
         is_if = source.text.startswith("if", source.start(head))
         is_alone = len(head.body) == 1 and is_rest(head.body[0]) and head.body[0].lineno > head.lineno
         if not is_if or not is_alone:
-            hint = "Write 'if ...:', below it '...' alone, and then the 'elif' or 'else' that it gets."
-            message = f"{label}: '...' is a condition only where 'if ...:' stands for all of upstream's 'if'"
+            hint = "Write 'if ...:', below it only '...', and then the new 'elif' or 'else'."
+            message = f"{label}: '...' can be a condition only where 'if ...:' stands for all of upstream's 'if'"
             raise PatchgenError(message, locations.get(head.lineno), hint)
 
 

@@ -173,7 +173,7 @@ def _region(
         message = f"{edit.label}: upstream's code ends with line {last_node.end_lineno}, '{_first_line(last_node)}'"
         raise PatchgenError(f"{message}, so what follows '...' never runs", template.follower, _LEAVING)
     if template.branch is not None and not _takes_branches(match.nodes):
-        message = f"{edit.label}: 'if ...:' is for an 'if' without an 'else', and upstream's line is another one"
+        message = f"{edit.label}: 'if ...:' needs an upstream 'if' without an 'else'"
         raise PatchgenError(message, template.branch, f"It is line {first_node.lineno}, '{_first_line(first_node)}'.")
     first = source.comment_line(first_node) if template.rests else source.first_line(first_node)
     return _Region(first, last or source.last_line(last_node), 0, edit, template)

@@ -73,10 +73,12 @@ class NewCode:
     def _item_edits(self, match: Match) -> list[Edit]:
         """The edits that put items of a dict in the place of one."""
         if len(match.nodes) < 2 or not self.has_items:
-            which = (
-                "the new code is no item of a dict" if len(match.nodes) > 1 else "the old code is no item of a dict"
+            which = "new" if len(match.nodes) > 1 else "old"
+            raise PatchgenError(
+                f"{self.label}: the {which} code is not an item of a dict",
+                self.patch.location,
+                "Write a key and a value in both.",
             )
-            raise PatchgenError(f"{self.label}: {which}", self.patch.location, "Write a key and a value in both.")
         new, (key, value) = self.expression, match.nodes
         assert isinstance(new, ast.Dict)
         assert isinstance(key, ast.expr)

@@ -111,18 +111,18 @@ TABLE = {
     ),
     "branch of what is no if": (
         f"{AT}'x = self.norm(...)')\ndef f(x):\n    if ...:\n        ...\n    else:\n        x = 1",
-        "@5 method_edit Layer.forward: 'if ...:' is for an 'if' without an 'else', and upstream's line is another "
-        "one\n"
+        "@5 method_edit Layer.forward: 'if ...:' needs an upstream 'if' without an 'else'\n"
         "  It is line 24, 'x = self.norm(x)'.",
     ),
     "branch with code of its own": (
         f"{AT}'if mask is None:')\ndef f(x):\n    if ...:\n        x = 1\n        ...",
-        "@5 method_edit Layer.forward: '...' is a condition only where 'if ...:' stands for all of upstream's 'if'\n"
-        "  Write 'if ...:', below it '...' alone, and then the 'elif' or 'else' that it gets.",
+        "@5 method_edit Layer.forward: '...' can be a condition only where 'if ...:' stands for all of upstream's "
+        "'if'\n"
+        "  Write 'if ...:', below it only '...', and then the new 'elif' or 'else'.",
     ),
     "item and no item": (
         "config.replace_code('Layer.forward', 'self.norm(x)', '\"x\": x')",
-        "@3 code_replacement Layer.forward: the old code is no item of a dict\n  Write a key and a value in both.",
+        "@3 code_replacement Layer.forward: the old code is not an item of a dict\n  Write a key and a value in both.",
     ),
     "inside a definition": (
         f"{EDIT})\ndef f(x):\n    def g(): ...\n    ...",

@@ -35,7 +35,7 @@ def test_a_decorator_that_upstream_calls_otherwise_is_named_anew(work: Workspace
     config = f'# Ours is fused.\nconfig.drop_decorators("rotate", "kernel")  # of the hub\n{TURN}'
     new = DECORATED.replace("kernel", "kernel_forward")
     upgraded = upgrade_edits(work, config, new, DECORATED)
-    assert names(upgraded) == ["dropped @kernel of rotate moved: upstream calls it 'kernel_forward' now"]
+    assert names(upgraded) == ["dropped @kernel of rotate moved: upstream renamed it to 'kernel_forward'"]
     applied = upgraded.apply()
     assert ([rebase.noun for rebase in applied.merged], applied.left, applied.problems) == (["name"], (), ())
     assert '# Ours is fused.\nconfig.drop_decorators("rotate", "kernel_forward")  # of the hub\n' in upgraded.text

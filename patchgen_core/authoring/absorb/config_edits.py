@@ -168,12 +168,12 @@ class ConfigEditor:
             if quoted:
                 edit = quoted[0]
                 raise NotAbsorbed(f"the {edit.kind} at {edit.patch.location} makes it: edit that")
-            raise NotAbsorbed(f"it is about code of the edits at {planned.patch.location} and upstream's at once")
+            raise NotAbsorbed(f"it changes code of the edits at {planned.patch.location} and upstream's code at once")
         side = parse_source(self.loaded.path, "\n".join([*changed, ""]))
         try:
             edits = find_edits(upstream, function, side)
         except NoEdits as reason:
-            raise NotAbsorbed(f"no edit says it: {reason}") from None
+            raise NotAbsorbed(f"no edit can make it: {reason}") from None
         own = free_name(change.name, self._names)
         holder = Holder(self.loaded.name, change.name)
         block = "\n\n".join(edit_blocks(edits, holder, own, (), bound_names(function, side), self._names))

@@ -191,8 +191,8 @@ def _argument_text(change: ArgumentChange) -> str:
 
 def _name_text(change: NameChange) -> str:
     """What a call that names something of upstream's says instead."""
-    new = f"to '{change.new}'" if change.new else "to name it no more"
-    return f"{change.call} '{change.old}' {new}, in {change.location}"
+    changed = f"'{change.old}' to '{change.new}'" if change.new else f"without '{change.old}'"
+    return f"{change.call} {changed}, in {change.location}"
 
 
 def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:

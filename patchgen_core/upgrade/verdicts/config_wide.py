@@ -103,7 +103,7 @@ def _decorators(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -
         if after:
             other = renamed_decorator(before, after, name)
             need = "upstream no longer has it: drop_decorators need not name it"
-            detail = f"upstream calls it '{other}' now" if other else need
+            detail = f"upstream renamed it to '{other}'" if other else need
             rebase: Rebase | None = rename(location, "drop_decorators", name, other, "" if used_at else target)
         else:
             other, where = _moved(target, old, new)

@@ -219,7 +219,7 @@ def _name_changes(files: ConfigFiles, names: Sequence[NameChange]) -> tuple[File
         file = files.get(Path(location.file))
         changes = change_names(file, location.line, call, renamed, target)
         if changes is None:
-            raise PatchgenError(f"{location} does not name {quoted(renamed)} by a text in {call}", location)
+            raise PatchgenError(f"{location} does not name {quoted(renamed)} as a literal in {call}", location)
         results.append((file.path, changes))
     return tuple(results)
 
