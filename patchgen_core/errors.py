@@ -58,12 +58,11 @@ class Problem:
 
     def __str__(self) -> str:
         first = f"{self.location}: {self.title}" if self.location else self.title
-        body = [f"  {line}" for line in self.excerpt.splitlines()]
+        body = [f"  {self.hint}"] if self.hint else []
+        body += [f"  {line}" for line in self.excerpt.splitlines()]
         if self.generated is not None:
             body.append(f"  {self.generated.location}:")
             body += [f"  {line}" for line in self.generated.text.splitlines()]
-        if self.hint:
-            body.append(f"  {self.hint}")
         return "\n".join([first, *body])
 
 

@@ -113,6 +113,17 @@ class ToyBatch:
         return {name: moved(value) for name, value in self.inputs.items()}
 
 
+def describe_inputs(inputs: Mapping[str, Any]) -> str:
+    """What a batch passes, by name: tensors with their shape, numbers and texts as they are."""
+
+    def describe(name: str, value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            return f"{name} {list(value.shape)}" if value.dim() else f"{name}={value.item():g}"
+        return f"{name}={value}" if isinstance(value, (bool, int, float, str)) else name
+
+    return ", ".join(describe(name, value) for name, value in inputs.items()) or "nothing"
+
+
 @dataclass(frozen=True)
 class ToyModel:
     """What a builder is given: upstream's toy model, in float32 on the CPU, with random parameters, and its kind."""

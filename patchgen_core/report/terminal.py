@@ -12,20 +12,20 @@ from patchgen_core.report.diff import plain_diff, rich_diff
 
 
 def problem_text(problem: Problem, kind: str) -> Text:
-    """A problem as ``file:line: kind: message``, its excerpt and what to do below."""
+    """A problem as ``file:line: kind: message``, what to do, and its excerpt."""
     text = Text()
     if problem.location:
         text.append(f"{problem.location}: ", "bold")
     text.append(f"{kind}: ", "bold red" if kind == "error" else "bold yellow")
     text.append(problem.title)
+    if problem.hint:
+        text.append(f"\n  {problem.hint}", "cyan")
     snippet = problem.generated
     for location, excerpt in ((None, problem.excerpt), *([(snippet.location, snippet.text)] if snippet else ())):
         if location is not None:
             text.append(f"\n  {location}:", "bold")
         for line in excerpt.splitlines():
             text.append(f"\n  {line}", "dim" if not line.startswith(">") else "")
-    if problem.hint:
-        text.append(f"\n  {problem.hint}", "cyan")
     return text
 
 

@@ -291,8 +291,8 @@ def test_each_complaint_belongs_to_its_patch(work: Workspace) -> None:
     )
     problems = work.outcome().problems
     assert [(p.location.line if p.location else 0, p.message.split(" in ")[0]) for p in problems] == [
-        (14, "method_override Norm.late: nothing defines 'second'"),
-        (6, "function_replacement rotate: nothing defines 'first'"),
+        (16, "method_override Norm.late: nothing defines 'second'"),
+        (8, "function_replacement rotate: nothing defines 'first'"),
     ]
 
 

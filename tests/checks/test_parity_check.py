@@ -280,7 +280,7 @@ def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(p
     assert [warning.code for warning in verdict.warnings] == ["PG303"]
     assert "upstream's LlamaModel" in warned[0]
     assert "LlamaForSequenceClassification, LlamaForTokenClassification" in warned[0]
-    assert any("LlamaForSequenceClassification" in problem.message for problem in verdict.errors)
+    assert any("The same in LlamaForSequenceClassification" in problem.hint for problem in verdict.errors)
 
 
 def test_heads_are_registered_by_the_module_that_their_folder_has_for_another_device(port, monkeypatch):

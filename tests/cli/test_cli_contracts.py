@@ -30,6 +30,7 @@ def head_forward(self, x):
 """
 SIGNATURE = f"""\
 {FILE}:9: error: PG201 'Norm.forward' drops upstream's parameter 'x'
+  Callers outside this module rely on upstream's signature: keep it, even as an unused parameter.
         7 | 
         8 | @config.override_method("Norm.forward")
   >     9 | def norm_forward(self):
@@ -39,15 +40,14 @@ SIGNATURE = f"""\
        20 | class Norm:
   >    21 |     def forward(self):
        22 |         return 2
-  Callers outside this module rely on upstream's signature: keep it, even as an unused parameter.
 """
 NO_EFFECT = f"""\
 {FILE}:5: warning: PG214 add_import: nothing in patched_modeling_toy_gpu.py uses 'math'
+  Remove it: ruff leaves the import out.
         3 | 
         4 | config = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_toy_gpu.py")
   >     5 | config.add_import("math")
         6 | config.allow("PG202", "it is given another way", "Head.forward")
-  Remove it: ruff leaves the import out.
 """
 RULE = "Run 'patchgen rule PG201 PG214' for an explanation of the findings.\n"
 ALLOWED = "allowed: PG202 'Head.forward' calls 'rotate' and does not pass 'x': it takes (x) (it is given another way)"
@@ -118,7 +118,7 @@ def test_check_as_json(defective: Workspace) -> None:
         "file": FILE,
         "line": 9,
         "message": "'Norm.forward' drops upstream's parameter 'x'",
-        "hint": SIGNATURE.splitlines()[-1].strip(),
+        "hint": SIGNATURE.splitlines()[1].strip(),
         "code": "PG201",
         "generated": {"file": GENERATED, "line": 21},
     }
@@ -232,7 +232,7 @@ def test_check_on_a_terminal_has_colours_and_no_line_is_cut(defective: Workspace
     said = on_a_terminal(defective, "check", COLUMNS="60").replace("\r\n", "\n")
     assert "\x1b[1;31merror: \x1b[0mPG201 'Norm.forward' drops upstream's parameter 'x'\n" in said
     assert "\x1b[1;33mwarning: \x1b[0mPG214 " in said
-    assert f"\x1b[36m  {SIGNATURE.splitlines()[-1].strip()}\x1b[0m\n" in said
+    assert f"\x1b[36m  {SIGNATURE.splitlines()[1].strip()}\x1b[0m\n" in said
     assert "\x1b[" not in on_a_terminal(defective, "check", "--no-color", NO_COLOR="1", TERM="dumb")
 
 
@@ -277,7 +277,7 @@ def test_names_that_nothing_binds_stop_a_generation_with_their_code(gated: Works
     gated.config("\n@config.override_method('Norm.forward')\ndef f(self, x):\n    return fused(x)\n")
     done = gated.patchgen(MODULE)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{FILE}:6: error: PG204 ")
+    assert done.stderr.startswith(f"{FILE}:8: error: PG204 ")
     assert (gated.root / GENERATED).read_bytes() == before
     assert contracts(gated)[1][0]["status"] == "skipped"
 

@@ -150,17 +150,17 @@ TABLE = {
     "undefined name": (
         f"{EDIT})\ndef f(x):\n    x = 1\n    y = fast(x)\n    ...",
         "@6 PG204 method_edit Layer.forward: nothing defines 'fast' in toy.py, line 39\n"
+        "  Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block.\n"
         '       37 |         """\n       38 |         x = 1\n  >    39 |         y = fast(x)\n'
-        "       40 |         # kept above\n"
-        "  Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block.",
+        "       40 |         # kept above",
     ),
     "what others need is taken out": (
         "config.delete_code('Layer.forward', 'residual = x')",
         "@3 PG204 method_edit Layer.forward: edits remove the code that binds 'residual', which line 48 of toy.py "
         "still "
-        "uses\n       46 |         )\n       47 |\n  >    48 |         x = residual + x\n"
-        "       49 |         if mask is None:\n"
-        "  Bind it in an edit, or edit what uses it.",
+        "uses\n  Bind it in an edit, or edit what uses it.\n"
+        "       46 |         )\n       47 |\n  >    48 |         x = residual + x\n"
+        "       49 |         if mask is None:",
     ),
     # --- code in quotes ---
     "unknown metavariable": (

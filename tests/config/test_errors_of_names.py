@@ -34,20 +34,20 @@ TABLE = {
     "excluded name that upstream uses": (
         'config.exclude_from_output("LIMIT")',
         f"""@3 PG203 exclude_from_output takes 'LIMIT' out, but upstream's 'use' still uses it in toy.py, line 51
+{STILL_USED}
        49 |
        50 | def use():
   >    51 |     return Norm(1), LIMIT
-       52 |
-{STILL_USED}""",
+       52 |""",
     ),
     "excluded name that a patch uses": (
         'config.exclude_from_output("LIMIT", "use")\n@config.replace_function("rotate")\ndef f(x):\n    return LIMIT',
         f"""@4 PG203 exclude_from_output takes 'LIMIT' out, but function_replacement rotate still uses it {IN_TOY} 51
+{STILL_USED}
        49 | # ======================================================================
        50 | def rotate(x):
   >    51 |     return LIMIT
-       52 |
-{STILL_USED}""",
+       52 |""",
     ),
     # --- drop_import_names ---
     "unknown name to drop": (
@@ -57,20 +57,20 @@ TABLE = {
     "dropped import that upstream uses": (
         'config.drop_import_names("ACT")',
         f"""@3 PG203 drop_import_names takes 'ACT' out, but upstream's 'Norm.forward' still uses it in toy.py, line 34
+{STILL_USED}
        32 |
        33 |     def forward(self, x):
   >    34 |         return ACT(x)
-       35 |
-{STILL_USED}""",
+       35 |""",
     ),
     "dropped import that a patch uses": (
         'config.drop_import_names("kernel")\n@config.replace_function("rotate")\ndef f(x):\n    return kernel',
         f"""@4 PG203 drop_import_names takes 'kernel' out, but function_replacement rotate still uses it {IN_TOY} 47
+{STILL_USED}
        45 | # ======================================================================
        46 | def rotate(x):
   >    47 |     return kernel
-       48 |
-{STILL_USED}""",
+       48 |""",
     ),
     # --- helpers ---
     "helper after an unknown name": (

@@ -183,57 +183,57 @@ TABLE = {
     ),
     "undefined name in a function": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    return missing(x)',
-        f"""@3 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+        f"""@5 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+{UNDEFINED}
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return missing(x)
-       49 |
-{UNDEFINED}""",
+       49 |""",
     ),
     "undefined name under noqa in a method": (
         '@config.override_method("Norm.forward")\ndef f(self, x):\n    return missing(x)  # noqa: F821',
-        f"""@3 PG204 method_override Norm.forward: nothing defines 'missing' in toy.py, line 36
+        f"""@5 PG204 method_override Norm.forward: nothing defines 'missing' in toy.py, line 36
+{UNDEFINED}
        34 |
        35 |     def forward(self, x):
   >    36 |         return missing(x)  # noqa: F821
-       37 |
-{UNDEFINED}""",
+       37 |""",
     ),
     "undefined name in a helper": (
         "@config.add_helper\ndef f(x):\n    return missing(x)",
-        f"""@3 PG204 helper f: nothing defines 'missing' in toy.py, line 31
+        f"""@5 PG204 helper f: nothing defines 'missing' in toy.py, line 31
+{UNDEFINED}
        29 | # ======================================================================
        30 | def f(x):
   >    31 |     return missing(x)
-       32 |
-{UNDEFINED}""",
+       32 |""",
     ),
     "undefined name in a post-import block": (
         'config.add_post_import_block("SCALE = missing")',
         f"""@3 PG204 post-import block: nothing defines 'missing' in toy.py, line 23
+{UNDEFINED}
        21 |     kernel = None
        22 |
   >    23 | SCALE = missing
-       24 |
-{UNDEFINED}""",
+       24 |""",
     ),
     "name of the config alone": (
         'SCALE = 2\n@config.replace_function("rotate")\ndef f(x, y):\n    return SCALE',
-        f"""@4 PG204 function_replacement rotate: nothing defines 'SCALE' in toy.py, line 48
+        f"""@6 PG204 function_replacement rotate: nothing defines 'SCALE' in toy.py, line 48
+{UNDEFINED}
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return SCALE
-       49 |
-{UNDEFINED}""",
+       49 |""",
     ),
     "undefined name, used twice": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    return missing(x, missing)',
-        f"""@3 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+        f"""@5 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+{UNDEFINED}
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return missing(x, missing)
-       49 |
-{UNDEFINED}""",
+       49 |""",
     ),
     # --- modify_init ---
     "__init__ without the original's call": (

@@ -27,6 +27,7 @@ SAID = "PG202 'Head.forward' calls 'rotate' and does not pass 'x': it takes (x)"
 HINT = "Change the call, or give 'rotate' the parameters that its callers pass."
 FINDING = f"""\
 {CONFIG}:7: error: {SAID}
+  {HINT}
         5 | @config.override_method("Head.forward")
         6 | def head_forward(self, x):
   >     7 |     return rotate() + x
@@ -35,15 +36,14 @@ FINDING = f"""\
        24 | class Head:
        25 |     def forward(self, x):
   >    26 |         return rotate() + x
-       27 | 
-  {HINT}"""
+       27 | """
 WARNING = f"""\
 {CONFIG}:5: warning: PG214 add_import: nothing in patched_modeling_toy_gpu.py uses 'math'
+  Remove it: ruff leaves the import out.
         3 | 
         4 | config = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_toy_gpu.py")
   >     5 | config.add_import("math")
-        6 | 
-  Remove it: ruff leaves the import out."""
+        6 | """
 both = pytest.mark.parametrize("workers", ["0", "1"])
 
 

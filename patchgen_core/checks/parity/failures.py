@@ -7,6 +7,7 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.checks.parity.divergence import (
     Divergence,
@@ -15,12 +16,14 @@ from patchgen_core.checks.parity.divergence import (
     fresh_lines,
     suspected_module,
 )
+from patchgen_core.checks.parity.factors import LOSS, count_items, describe_factor, describe_multiple
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Limit
 from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 from patchgen_core.errors import Problem, Snippet
 from patchgen_core.files import read_text
+from patchgen_core.models.batches import describe_inputs
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
 from patchgen_core.models.modes import TRAINING, Mode
@@ -44,7 +47,8 @@ class Failure:
 
     ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
     layers of these runs were kept; ``measured`` is how many times the error of eager it is off, infinite where values
-    are missing or of another shape; ``executions`` say what ran of each patch that time.
+    are missing or of another shape; ``inputs`` are those of the batch; ``executions`` say what ran of each patch that
+    time.
     """
 
     head: str
@@ -58,6 +62,7 @@ class Failure:
     mode: Mode = TRAINING
     is_again: bool = True
     measured: float = float("inf")
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     executions: Mapping[str, Execution] = field(default_factory=dict)
 
     @property
@@ -130,8 +135,11 @@ def show_fresh_lines(
 def _describe_figures(failure: Failure) -> Iterator[str]:
     worst, count = failure.wrong[0], len(failure.differences)
     summary = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
-    yield f"{summary}, allowed {failure.allowed}."
+    yield f"{summary}, allowed {failure.allowed}. It passes {describe_inputs(failure.inputs)}."
     yield f"The worst: {worst.name}{_describe_difference(worst)}."
+    factor = describe_factor(failure.wrong, failure.patched, failure.eager, failure.dtype, count_items(failure.inputs))
+    if factor:
+        yield factor
 
 
 def _describe_setting(failure: Failure, implementation: str) -> str:
@@ -163,7 +171,9 @@ def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Diffe
         return f"{_describe_module(runs, divergence.first)} writes into its inputs, which upstream's does not."
     if not divergence.is_backward:
         after = f", right after '{divergence.after}', where both agree" if divergence.after else ""
-        return f"The first output that differs is from {_describe_module(runs, divergence.first)}{after}."
+        first = f"The first output that differs is from {_describe_module(runs, divergence.first)}{after}."
+        ours, theirs = (run.layers.get(divergence.first) for run in (runs.patched, runs.eager))
+        return f"{first} {describe_multiple(ours, theirs, worst.dtype)}".rstrip()
     if divergence.first:
         after = f", coming from '{divergence.after}', where both agree" if divergence.after else ""
         where = _describe_module(runs, divergence.first)
@@ -199,8 +209,14 @@ def _tables(failure: Failure, runs: ComparedRuns, divergence: Divergence) -> lis
 
 def _tensors(failure: Failure) -> Table:
     right = [difference for difference in failure.differences if difference.is_right]
-    rows = tuple(map(_row, [*failure.wrong, *right]))
+    rows = tuple(map(_row, sorted([*failure.wrong, *right], key=_place)))
     return Table(f"{failure.title}: {TENSORS}", ("tensor", *_COLUMNS), rows)
+
+
+def _place(difference: Difference) -> tuple[bool, int]:
+    """What differs comes first, and of that the loss, then outputs, then gradients."""
+    kind = 0 if difference.name == LOSS else 2 if difference.name.startswith("gradient ") else 1
+    return difference.is_right, kind
 
 
 def _layers(title: str, runs: ComparedRuns, differences: Sequence[Difference]) -> Table:

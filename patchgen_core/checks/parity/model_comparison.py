@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from patchgen_core.checks.parity.causes import join_causes
 from patchgen_core.checks.parity.chance import (
     compare_another_draw,
     describe_chance,
@@ -64,11 +65,12 @@ class ModelComparison:
     """One implementation's comparison: what it works with, and what came of it so far.
 
     ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
-    modules by path; ``varied`` the heads by what is varied beside training steps, and why; ``rank_runs`` the last
-    head's runs as on a rank, by batch; ``refused`` tells of changes of the configuration that upstream's models or the
-    patched ones do not take, ``lacking`` of a package that some head needs and this machine has not; ``classes`` are
-    those of all heads' modules so far; ``is_kernel_alone`` tells whether another implementation runs all that this one
-    does, but for kernels, and ``kernel_users`` are the classes and functions that use these.
+    modules by path; ``varied`` the heads by what is varied beside training steps, and why; ``failing`` the head of
+    each problem that a run of it made; ``rank_runs`` the last head's runs as on a rank, by batch; ``refused`` tells of
+    changes of the configuration that upstream's models or the patched ones do not take, ``lacking`` of a package that
+    some head needs and this machine has not; ``classes`` are those of all heads' modules so far; ``is_kernel_alone``
+    tells whether another implementation runs all that this one does, but for kernels, and ``kernel_users`` are the
+    classes and functions that use these.
     """
 
     request: ParityRequest
@@ -84,6 +86,7 @@ class ModelComparison:
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
     varied: dict[str, list[str]] = field(default_factory=dict)
+    failing: dict[Problem, str] = field(default_factory=dict)
     rank_runs: dict[str, tuple[Run, Run]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -109,7 +112,7 @@ class ModelComparison:
             else:
                 notes.append(told)
         return make_result(
-            tuple(self.problems),
+            join_causes(self.problems, self.failing),
             notes=tuple(notes),
             figures=self.figures,
             warnings=tuple(warnings),
@@ -211,13 +214,14 @@ class ModelComparison:
             if not self._lacks_optional_package(head, error):
                 where = f"{head.name}, batch '{batch.name}', {dtype}"
                 rerun = partial(self._run_again, reference, models.get(dtype), dtype, batch)
-                self.problems.append(
-                    explain_exception(where, error, request, batch.mode, self.recorder.executions, rerun)
-                )
+                problem = explain_exception(where, error, request, batch.mode, self.recorder.executions, rerun)
+                self.problems.append(problem)
+                self.failing[problem] = head.name
             return False
         if failure is not None:
             problem, tables = explain_failure(failure, request, self.recorder.executions)
             self.problems.append(problem)
+            self.failing[problem] = head.name
             self.tables += tables
         return failure is None
 
@@ -348,7 +352,9 @@ class ModelComparison:
         truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
-        failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth, batch.mode)
+        failure = Failure(
+            head.name, batch.name, dtype, limit, differences, patched, eager, truth, batch.mode, inputs=batch.inputs
+        )
         self.figures.update(summarize_differences(failure.figures_of, differences))
         if not failure.wrong or self._is_chance(failure, reference, model, batch):
             return None

@@ -16,7 +16,7 @@ import torch
 from patchgen_core.checks.parity.divergence import find_forward_divergence, find_suspects, find_unfinished, fresh_lines
 from patchgen_core.checks.parity.failures import find_patches_of, find_slot_checks
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
-from patchgen_core.errors import PatchgenError, Problem, install_hint
+from patchgen_core.errors import PatchgenError, Problem, did_you_mean, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import Execution, ExecutionRecorder
@@ -165,7 +165,10 @@ def _innermost(
 
 
 def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
-    """What may be missing that a trainer has and a test has not; empty where nothing tells."""
+    """The nearest name to one that is not there, or what may be missing that a trainer has and a test has not; empty
+    where nothing tells."""
+    if isinstance(error, AttributeError) and error.name and error.obj is not None:
+        return did_you_mean(error.name, dir(error.obj))
     if isinstance(error, ModuleNotFoundError) and error.name:
         return install_hint(error.name)
     if "process group" in text:

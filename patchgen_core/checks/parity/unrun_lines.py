@@ -192,7 +192,9 @@ def _leaves(block: Sequence[ast.stmt]) -> bool:
 
 
 def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement is a text, or names None."""
+    """Whether a statement does nothing: a text, ``pass``, or one that names None."""
+    if isinstance(statement, ast.Pass):
+        return True
     if isinstance(statement, ast.Assign):
         return isinstance(statement.value, ast.Constant) and statement.value.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

@@ -68,11 +68,10 @@ def _problem(problem: Problem, kind: str, tone: str) -> Markup:
         location_code(problem.location),
     )
     snippet = problem.generated
-    parts: list[Child] = [head, _excerpt(problem.excerpt)]
+    hint = [tag("p", problem.hint, class_="hint")] if problem.hint else []
+    parts: list[Child] = [head, *hint, _excerpt(problem.excerpt)]
     if snippet is not None:
         parts += [tag("p", "In the generated module: ", location_code(snippet.location)), _excerpt(snippet.text)]
-    if problem.hint:
-        parts.append(tag("p", problem.hint, class_="hint"))
     return tag("li", *parts, class_=f"problem t-{tone}")
 
 

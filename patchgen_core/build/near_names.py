@@ -1,0 +1,49 @@
+"""What somebody may have meant by a name that nothing defines."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.errors import closest, did_you_mean
+
+
+def suggest_name(text: str, line: int, name: str) -> str:
+    """A hint at what a name in a line of a module may mean: an attribute of ``self``, or a name that is near and bound
+    there; empty where nothing is.
+
+    Args:
+        line: 1-based.
+    """
+    around = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    owner = next((node for node in around if isinstance(node, ast.ClassDef)), None)
+    functions = [node for node in around if not isinstance(node, ast.ClassDef)]
+    attributes = set(_attributes(owner)) if owner is not None and functions else set()
+    if name in attributes:
+        return f"Did you mean 'self.{name}'?"
+    bound = {bound for function in functions for bound in _bound(function)}
+    if hint := did_you_mean(name, bound):
+        return hint
+    near = closest(name, attributes)
+    return f"Did you mean 'self.{near}'?" if near else ""
+
+
+def _attributes(owner: ast.ClassDef) -> Iterator[str]:
+    """The methods of a class, and the attributes of ``self`` that its methods set or read."""
+    for node in ast.walk(owner):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            yield node.attr
+    yield from (node.name for node in owner.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+
+
+def _bound(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
