@@ -266,7 +266,7 @@ def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
     assert "there is no 'liger' patch for the model type 'lama'\n  Did you mean 'llama'?" in found["slip"]
     assert "qwen3_moe" in found["slip"]
     assert "Did you mean 'rmpad'? For 'llama' there is: liger, rmpad." in found["type"]
-    assert "For 'llama' there is: liger, rmpad. A patcher is there once the module" in found["new"]
+    assert "For 'llama' there is: liger, rmpad. A patcher exists once the module" in found["new"]
     assert set(found["changed"]) == {"DeepseekV4RMSNorm", "DeepseekV4ForCausalLM.forward"}
     assert (found["table before"], found["table after"]) == (False, True)
 

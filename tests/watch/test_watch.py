@@ -304,7 +304,7 @@ def test_ruff_settings_are_watched(gated: Workspace, start: Start, name: str) ->
     table = "tool.ruff.format" if name == "pyproject.toml" else "format"
     with path.open("a") as file:
         file.write(f'\n[{table}]\nindent-style = "tab"\n')
-    assert "generator changed: ruff's version or settings" in watch.update()
+    assert "generator changed: ruff's settings" in watch.update()
     assert "\n\tdef forward" in generated(gated).read_text()
 
 
