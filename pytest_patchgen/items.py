@@ -13,6 +13,7 @@ from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.result import BAD, CheckResult, clean, pack, unpack, with_paths
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.errors import Location, PatchgenError
 from pytest_patchgen.failure import CheckFailed, make_failure
 
@@ -74,7 +75,7 @@ class CheckItem(pytest.Item):
     def runtest(self) -> None:
         """Do the check and fail, or be skipped, by what it finds."""
         try:
-            results = tuple(self.examine())
+            results = judge_results(self.examine(), self.name, self.run_state.session)
         except PatchgenError as error:
             label = self.run_state.session.label(self.path)
             results = (CheckResult(label, str(self.path), 0, self.check, "error", errors=error.problems),)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
+from patchgen_core.report.gate.baseline import baseline_lines
 from patchgen_core.report.gate.github import find_workspace, is_github, workflow_commands, write_step_summary
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.terminal import (
@@ -49,6 +51,7 @@ class Reporter:
         self.problems: tuple[Problem, ...] = ()
         self.pictures: list[str] = []
         self.no_picture = ""
+        self.baselines: list[BaselineUse] = []
 
     # --- what comes in ---
 
@@ -163,7 +166,9 @@ class Reporter:
         """Write the files; a run that left a config out is red, unless it was told to ignore something."""
         if not self.config.option.collectonly:
             try:
-                self._write(self.report())
+                report = self.report()
+                self.baselines = close_baselines(self.gate.session, report.results, False, self.gate.settings.fix)
+                self._write(report)
             except PatchgenError as error:
                 self.problems = error.problems
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
@@ -214,6 +219,8 @@ class Reporter:
         if is_github(os.environ):
             for command in workflow_commands(report, find_workspace(os.environ, self.config.rootpath)):
                 terminalreporter.write_line(command)
+        for line in baseline_lines(self.baselines, self._command("--patchgen-fix")):
+            terminalreporter.write_line("".join(text for text, _ in line))
 
     def _lines(self, report: GateReport) -> Iterator[Line]:
         yield from change_lines(report)

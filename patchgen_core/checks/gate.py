@@ -13,6 +13,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.pyproject import PYPROJECT
 
@@ -75,7 +76,7 @@ class Gate:
 def run_item(item: Item, session: Session) -> tuple[CheckResult, ...]:
     """The results of an item; what prevents a check from being done is its result as well."""
     try:
-        results = tuple(item.check.run(item.path, item.name))
+        results = judge_results(item.check.run(item.path, item.name), item.name, session)
     except PatchgenError as error:
         results = (_error(item, session, error.problems),)
     except Exception as error:

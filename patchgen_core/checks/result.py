@@ -74,6 +74,7 @@ class CheckResult:
         notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
         tables: the figures behind the errors.
+        held: findings that the project's baseline holds back.
         unused: allowances that nothing came of here.
         siblings: names of the items that such an allowance may also be for, this one's among them.
         picture: file that shows the figures; empty for none.
@@ -105,6 +106,7 @@ class CheckResult:
     item: str = ""
     seconds: float = 0.0
     copies: tuple[str, ...] = ()
+    held: tuple[Problem, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
@@ -242,6 +244,7 @@ def with_paths(record: CheckResult, change: Callable[[str], str]) -> CheckResult
         errors=tuple(map(problem, record.errors)),
         warnings=tuple(map(problem, record.warnings)),
         unused=tuple(map(problem, record.unused)),
+        held=tuple(map(problem, record.held)),
         picture=change(record.picture) if record.picture else "",
     )
 

@@ -11,6 +11,7 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, DriftReport, Outcome, Progress
 from patchgen_core.build.selection import Selection
+from patchgen_core.checks.baseline import Baseline, read_baseline
 from patchgen_core.checks.checked_in.compare import bare, check
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.errors import PatchgenError, Problem
@@ -66,6 +67,7 @@ class Session:
         self._projects_by_table: dict[Path, Project] = {}
         self._loaders: dict[Project, Loader] = {}
         self._caches: dict[Project, Cache] = {}
+        self._baselines: dict[Path, Baseline | None] = {}
         self._resources: dict[tuple[Project, type], Any] = {}
         self._results: dict[Path, list[ConfigResult] | PatchgenError] = {}
 
@@ -105,6 +107,17 @@ class Session:
         except PatchgenError:
             return path.stem
 
+    def baseline(self, project: Project) -> Baseline | None:
+        """The findings that a project holds back; None where it has no baseline, or nothing is to be held back.
+
+        A PatchgenError where the file cannot be read.
+        """
+        if not self.settings.holds_back:
+            return None
+        if project.base not in self._baselines:
+            self._baselines[project.base] = read_baseline(project)
+        return self._baselines[project.base]
+
     # --- what projects share ---
 
     def loader(self, project: Project) -> Loader:
@@ -132,7 +145,14 @@ class Session:
         """End what was started, and forget everything."""
         for resource in self._resources.values():
             resource.close()
-        memories = (self._projects, self._projects_by_table, self._loaders, self._caches, self._resources)
+        memories = (
+            self._projects,
+            self._projects_by_table,
+            self._loaders,
+            self._caches,
+            self._resources,
+            self._baselines,
+        )
         for memory in (*memories, self._results):
             memory.clear()
 

@@ -9,6 +9,8 @@ from patchgen_core.errors import PatchgenError, did_you_mean
 
 DEVICES = ("auto", "cpu", "cuda")
 """Where models and kernels may run."""
+CONTRACT = "contract"
+"""The check of the contract rules."""
 DRIFT = "drift"
 """The check that tells of configs which make nothing, and rewrites what drifted."""
 
@@ -25,6 +27,7 @@ class Settings:
         setups: references of functions that set up models, beside those of the projects.
         select: codes of the contract rules to run; None for those that the project's settings select.
         ignore: codes of contract rules to leave out, beside those that the project's settings do.
+        holds_back: whether the findings that a project's baseline has are held back.
     """
 
     fix: bool = False
@@ -37,6 +40,7 @@ class Settings:
     setups: tuple[str, ...] = ()
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    holds_back: bool = True
 
 
 def read_settings(options: object, prefix: str, checks: Sequence[str], device: str = "") -> Settings:

@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING
 
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
+from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.result import CheckResult, drift_result, orphans_result
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
-from patchgen_core.cli.printing import make_console, print_findings, print_json, show_progress, warn_of_failure
+from patchgen_core.checks.verdicts import judge_results
+from patchgen_core.cli.printing import (
+    make_console,
+    print_findings,
+    print_json,
+    show_progress,
+    tell_baselines,
+    warn_of_failure,
+)
 from patchgen_core.cli.selecting import select_of
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.named_configs import split_by_project
@@ -33,6 +42,7 @@ class Checked:
 
     report: DriftReport
     contracts: tuple[CheckResult, ...] = ()
+    baselines: tuple[BaselineUse, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -52,11 +62,13 @@ def check_projects(options: argparse.Namespace, project: Project | None) -> int:
         raise PatchgenError(f"--html writes the results of one project, but these are {bases}")
     checked = []
     for part, names in parts:
-        checked.append(_check(options, select_of(options, part, names)))
+        checked.append(check_selection(options, select_of(options, part, names)))
         if options.output_format == "text":
             if len(parts) > 1:
                 print(f"{display_path(part.base)}:", flush=True)
             _print(options, checked[-1])
+    if options.output_format != "text":
+        tell_baselines(use for one in checked for use in one.baselines)
     if options.json:
         _print_json(options, checked)
     elif options.output_format != "text":
@@ -78,7 +90,8 @@ def count_findings(checked: Iterable[Checked]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _check(options: argparse.Namespace, selection: Selection) -> Checked:
+def check_selection(options: argparse.Namespace, selection: Selection) -> Checked:
+    """Check what is selected of a project, and mend it where that is wanted."""
     project, select = selection.project, options.select
     settings = Settings(
         caching=not options.no_cache,
@@ -90,22 +103,26 @@ def _check(options: argparse.Namespace, selection: Selection) -> Checked:
         report = session.check(selection, progress)
     warn_of_failure(session.cache(project))
     contracts = _check_contracts(session, report) if options.contracts else []
+    uses = close_baselines(session, contracts, selection.is_whole, options.fix)
     if options.fix:
         report = fix(report, options.prune)
     if options.html is not None:
         from patchgen_core.report.drift.html import write_drift
 
         write_drift(report, contracts, options.html)
-    return Checked(report, tuple(contracts))
+    return Checked(report, tuple(contracts), tuple(uses))
 
 
 def _print(options: argparse.Namespace, checked: Checked) -> None:
     if options.verbose or options.contracts or not print_clean(checked.report, options.no_color):
         from patchgen_core.report.drift.terminal import print_contracts, print_drift
+        from patchgen_core.report.gate.baseline import baseline_lines
+        from patchgen_core.report.gate.terminal import print_lines
 
         print_drift(make_console(options), checked.report, options.verbose)
         if options.contracts:
             print_contracts(make_console(options), checked.contracts, options.verbose)
+            print_lines(make_console(options), baseline_lines(checked.baselines, "patchgen check --fix"))
 
 
 def _join(checked: Iterable[Checked]) -> GateReport:
@@ -144,4 +161,6 @@ def _check_contracts(session: Session, report: DriftReport) -> list[CheckResult]
     gate = Gate(session, [check for check in BUILT_IN if check.name in (DRIFT, "contract")])
     items = gate.items(dict.fromkeys(result.outcome.path for result in report.results))
     gate.choose(items)
-    return [result for item in items if item.name != DRIFT for result in item.check.run(item.path, item.name)]
+    chosen = (item for item in items if item.name != DRIFT)
+    results = (judge_results(item.check.run(item.path, item.name), item.name, session) for item in chosen)
+    return [result for of_item in results for result in of_item]

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from patchgen_core.build.cache import Cache
     from patchgen_core.build.results import Progress
+    from patchgen_core.checks.baseline_use import BaselineUse
     from patchgen_core.report.gate.report import GateReport
 
 
@@ -94,6 +95,14 @@ def warn_of_failure(cache: Cache | None) -> None:
     """Tell on standard error why results cannot be kept for the next run, where they cannot."""
     if cache is not None and cache.failure:
         print(f"warning: results cannot be kept: {cache.failure}", file=sys.stderr)
+
+
+def tell_baselines(uses: Iterable[BaselineUse]) -> None:
+    """Tell on standard error what baselines hold back, where standard output is not for people."""
+    from patchgen_core.report.gate.baseline import held_text
+
+    for use in uses:
+        print(held_text(use), file=sys.stderr)
 
 
 def split_codes(text: str) -> list[str]:

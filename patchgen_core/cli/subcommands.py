@@ -28,6 +28,7 @@ GROUPS = {
         "gate": "run every check: drift, import, contracts, parity, checkpoints, ranks, kernels",
         "check": "compare generated files with a fresh generation, and check the contract rules",
         "fix": "rewrite generated files that drifted",
+        "baseline": "record today's findings, so that only new ones fail",
         "watch": "keep generated files current while you edit",
         "generate": "write modeling files",
     },

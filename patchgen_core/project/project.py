@@ -12,6 +12,7 @@ from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_
 from patchgen_core.project.file_tree import module_file, walk_files
 from patchgen_core.project.parity_settings import ParitySettings
 from patchgen_core.project.pyproject import PYPROJECT, key_line
+from patchgen_core.project.severity_settings import Severity
 from patchgen_core.project.sharded_settings import ShardedSettings
 
 CONFIG_SUFFIX = "_patch_gen_config.py"
@@ -38,6 +39,9 @@ class Project:
         select, ignore: contract rules to run and to leave out, by their codes or the beginnings of codes.
         per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
             of its path from the root, and codes.
+        severity: what findings weigh, by rule or check, and by config or folder.
+        baseline: file of findings that are known and held back, from ``root``
+            (:mod:`patchgen_core.checks.baseline`).
         kernels: modules and packages that register the kernels for op slots.
         setup: the ``package.module:function`` that prepares the project's run time in the process that runs models
             (:class:`~patchgen_core.models.model_setup.ModelSetup`); empty for none.
@@ -62,6 +66,8 @@ class Project:
     select: tuple[str, ...] = ("ALL",)
     ignore: tuple[str, ...] = ()
     per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    severity: tuple[Severity, ...] = ()
+    baseline: str = "patchgen-baseline.json"
     kernels: tuple[str, ...] = ()
     setup: str = ""
     cache_dir: str = ".patchgen_cache"

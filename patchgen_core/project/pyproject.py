@@ -59,9 +59,15 @@ def key_line(path: Path, key: str, table: str = "tool.patchgen") -> int:
         stripped = line.strip()
         if stripped.startswith("["):
             header = re.sub(r"\s", "", stripped.split("#")[0])
-            if header == f"[{table}.{key}]":
+            if header.replace('"', "").replace("'", "") == f"[{table}.{key}]":
                 return number
             inside = header == f"[{table}]"
-        elif inside and re.split(r"[.=]", stripped)[0].strip().strip("\"'") == key:
+        elif inside and _first_key(stripped) == key:
             return number
     return 0
+
+
+def _first_key(line: str) -> str:
+    """The first part of the key that a line sets."""
+    quoted = re.match(r"([\"'])(.*?)\1", line)
+    return quoted[2] if quoted else re.split(r"[.=]", line)[0].strip()

@@ -14,6 +14,7 @@ from patchgen_core.project.import_name import refuse_other_patchgen
 from patchgen_core.project.parity_settings import ParitySettings, read_settings
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
+from patchgen_core.project.severity_settings import Severity, read_severity
 from patchgen_core.project.sharded_settings import ShardedSettings, read_sharded_settings
 
 
@@ -64,6 +65,8 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
             values[key] = _parity(path, value, problems)
         elif key == "sharded":
             values[key] = _sharded(path, value, problems)
+        elif key == "severity":
+            values[key] = _severity(path, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
             problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
         else:
@@ -98,6 +101,18 @@ def _sharded(path: Path, table: Any, problems: list[Problem]) -> ShardedSettings
     except PatchgenError as error:
         problems += error.problems
         return ShardedSettings()
+
+
+def _severity(path: Path, table: Any, problems: list[Problem]) -> tuple[Severity, ...]:
+    def at(key: str) -> Location:
+        line = key_line(path, key, "tool.patchgen.severity") or key_line(path, "severity")
+        return Location(str(path), line)
+
+    try:
+        return read_severity(table, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return ()
 
 
 def _mismatch(key: str, annotation: str, value: Any) -> str | None:

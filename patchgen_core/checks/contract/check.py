@@ -7,9 +7,10 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.contract.run import CONTRACT, Contracts
+from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.result import NO_MODULE, CheckResult
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.errors import Problem
 from patchgen_core.project.project import Project
 

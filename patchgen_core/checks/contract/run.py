@@ -16,15 +16,18 @@ from patchgen_core.checks.contract.places import config_location
 from patchgen_core.checks.contract.rule import Finding, Rule, Severity, Subject
 from patchgen_core.checks.contract.rules import ALLOWANCE, RULES
 from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.settings import CONTRACT
+from patchgen_core.checks.severity import check_severity, config_names, find_level
 from patchgen_core.config.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project.project import Project
+from patchgen_core.project.severity_settings import ERROR, OFF, WARNING
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.workers.collector import without_collector
 
-CONTRACT = "contract"
-"""The name of the check."""
+PARITY = "parity"
+"""The check that finds what no text tells of."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
 EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)
 """The rules of this check and of the item ``parity``, in the order of their codes."""
@@ -50,6 +53,7 @@ def choose_rules(
     for pattern, entries in project.per_config_ignore:
         location = project.key_location("per_config_ignore")
         _check_codes(entries, f"[tool.patchgen] per_config_ignore '{pattern}'", location)
+    check_severity(project, [rule.code for rule in EVERY_RULE])
     _check_codes(select or (), "--select")
     _check_codes(ignore, "--ignore")
     codes = project.select if select is None else select
@@ -79,19 +83,19 @@ def selected_codes(project: Project, path: Path, label: str) -> frozenset[str]:
 
 
 def _ignored(project: Project, path: Path, label: str) -> list[str]:
-    names = _pattern_names(project, path, label)
-    return [
+    """The codes, or beginnings of codes, of rules that a project leaves out for a config."""
+    names = config_names(project, path, label)
+    codes = [
         code
         for pattern, codes in project.per_config_ignore
         if any(fnmatch.fnmatchcase(name, pattern) for name in names)
         for code in codes
     ]
-
-
-def _pattern_names(project: Project, path: Path, label: str) -> tuple[str, str]:
-    """What patterns for a config are of: its label, and its path from the project's root."""
-    base = project.base
-    return label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+    for rule in EVERY_RULE if project.severity else ():
+        check = PARITY if rule in PARITY_RULES else CONTRACT
+        if find_level(project, path, label, rule.code, check) == OFF:
+            codes.append(rule.code)
+    return codes
 
 
 def _nearest(word: str) -> str:
@@ -153,7 +157,7 @@ class Contracts:
             elif finding.weight == "note":
                 notes[f"{problem.title}. {problem.hint}"] = None
             else:
-                problems["warning" if finding.is_upstream else finding.weight or rule.severity].append(problem)
+                problems[self._weigh(rule, finding, path, artifact.plan.label)].append(problem)
         if ALLOWANCE in rules:
             unused = [a for a in allowances if id(a) not in used]
             problems["error"] += [p for a in unused if (p := self._unused(a, rules)) is not None]
@@ -168,6 +172,14 @@ class Contracts:
             warnings=warnings,
             notes=tuple(notes),
         )
+
+    def _weigh(self, rule: Rule, finding: Finding, path: Path, label: str) -> Severity:
+        """How much a finding weighs; what is upstream's own as well is a warning at most."""
+        if finding.is_upstream:
+            return "warning"
+        level = find_level(self.project, path, label, rule.code, CONTRACT)
+        own: Severity = "warning" if (finding.weight or rule.severity) == "warning" else "error"
+        return "error" if level == ERROR else "warning" if level == WARNING else own
 
     def subject(self, artifact: Artifact) -> Subject:
         """What the rules look at for a config."""
@@ -187,7 +199,8 @@ class Contracts:
             place = Location(str(subject.artifact.path), line)
             generated = Snippet(place, excerpt(subject.artifact.text, line))
         message = f"upstream's own: {finding.message}" if finding.is_upstream else finding.message
-        return Problem(message, location, finding.hint, self._excerpt(location), rule.code, generated)
+        excerpt_there = self._excerpt(location)
+        return Problem(message, location, finding.hint, excerpt_there, rule.code, generated, str(finding.target))
 
     def _excerpt(self, location: Location) -> str:
         try:

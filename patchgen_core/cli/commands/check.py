@@ -23,7 +23,10 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add_config_name(parser)
     add_output(parser)
     add_rules(parser)
-    parser.add_argument("--fix", action="store_true", help="rewrite drifted files")
+    fix = "rewrite drifted files, and take what is gone out of the baseline"
+    parser.add_argument("--fix", action="store_true", help=fix)
+    allow = "first have the configs allow every error of a contract rule, for this reason"
+    parser.add_argument("--add-allow", metavar="REASON", help=allow)
     parser.add_argument("--prune", action="store_true", help="with --fix: remove generated files that no config makes")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 in spite of findings")
     parser.add_argument("--statistics", action="store_true", help="count the findings, by rule")
@@ -42,4 +45,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     read_rules(options)
     if options.statistics and options.output_format in ("github", "sarif"):
         raise PatchgenError(f"the format {options.output_format} has no statistics: use text or json")
+    if options.add_allow is not None:
+        from patchgen_core.cli.allowing import add_allowances
+
+        add_allowances(options, project)
     return check_projects(options, project)

@@ -57,4 +57,5 @@ def _contract_data(result: CheckResult) -> dict[str, Any]:
         "errors": problem_data(result.errors),
         "warnings": problem_data(result.warnings),
         "notes": list(result.notes),
+        "held": problem_data(result.held),
     }

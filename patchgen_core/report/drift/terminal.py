@@ -40,11 +40,12 @@ def print_orphans(console: Console, paths: Iterable[Path]) -> None:
 def print_contracts(console: Console, results: Sequence[CheckResult], verbose: bool = False) -> None:
     """Print what the contract rules found, and a summary."""
     for result in results:
-        if result.status in BAD or result.warnings or (verbose and (result.notes or result.reason)):
+        if result.status in BAD or result.warnings or (verbose and (result.notes or result.reason or result.held)):
             console.print(verdict_text(result), soft_wrap=True)
             print_details(console, result, verbose)
     counts = {
         "allowance": sum(len(result.notes) for result in results),
+        "known finding": sum(len(result.held) for result in results),
         "skipped config": sum(result.status == "skipped" for result in results),
     }
     console.print(contract_summary(results, counts), soft_wrap=True)

@@ -42,6 +42,7 @@ def print_details(
     _print_errors(console, result, is_whole)
     print_problems(console, result.warnings, "warning")
     print_notes(console, result.notes if verbose else ())
+    print_problems(console, result.held if verbose else (), "held back")
     if verbose and result.loading == "imported":
         console.print(Text(f"         imported for real: {result.loading_reason}", "dim"), soft_wrap=True)
     for cause in result.causes:

@@ -61,6 +61,11 @@ class GateReport:
         return len({problem for problem in warnings if problem.code != UNUSED})
 
     @property
+    def held(self) -> int:
+        """How many findings baselines hold back."""
+        return sum(len(result.held) for result in self.results)
+
+    @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that ran, each once, in the order in which a config's run."""
         return tuple(sorted(dict.fromkeys(result.check for result in self.results), key=place))
@@ -90,6 +95,7 @@ class GateReport:
         parts = [f"{count} {word}" for word, count in counts.items()]
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
         parts += [f"{quantity(count, 'warning')} about unproved code" for count in [self.unproved] if count]
+        parts += [f"{quantity(count, 'finding')} held back" for count in [self.held] if count]
         configs = len({(result.config, result.path) for result in self.results if is_config(result)})
         checks = len(self.results)
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -150,6 +150,20 @@ def warnings_of(report: GateReport) -> list[Problem]:
     return list(dict.fromkeys(problems))
 
 
+def held_of(report: GateReport) -> list[Problem]:
+    """What baselines hold back of what is green, each once."""
+    problems = (problem for result in report.results if result.status not in BAD for problem in result.held)
+    return list(dict.fromkeys(problems))
+
+
+def print_lines(console: Console, lines: Iterable[Line]) -> None:
+    """Print lines, each as long as it is."""
+    from rich.text import Text
+
+    for line in lines:
+        console.print(Text.assemble(*line), soft_wrap=True)
+
+
 def print_closing(
     console: Console,
     report: GateReport,
@@ -166,9 +180,9 @@ def print_closing(
 
     if table:
         print_gate(console, report, verbose)
-    for line in lines:
-        console.print(Text.assemble(*line), soft_wrap=True)
+    print_lines(console, lines)
     print_problems(console, warnings_of(report), "warning")
+    print_problems(console, held_of(report) if verbose else (), "held back")
     for result in report.results if verbose else ():
         about = f"{result.config}: {result.name}" if result.check == "parity" else result.config
         for note in result.notes:
