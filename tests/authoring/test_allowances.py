@@ -79,7 +79,7 @@ def test_what_cannot_be_written_is_told_and_stays_red(work: Workspace, preamble:
     before = path.read_bytes()
     done = work.patchgen("check", "--add-allow", "no")
     assert (done.returncode, path.read_bytes()) == (1, before)
-    assert "warning: not allowed: PG201 'Norm.forward' drops the parameter 'x'" in done.stdout
+    assert "warning: not allowed: PG201 'Norm.forward' drops upstream's parameter 'x'" in done.stdout
     assert why in done.stdout
 
 

@@ -72,7 +72,7 @@ def test_a_new_finding_is_red_alone_wherever_the_old_ones_move(defective: Worksp
     code, lines = command(defective, "check")
     findings = [line for line in lines if ": error: " in line or ": warning: " in line]
     assert (code, len(findings), lines[-1]) == (1, 1, "Baseline patchgen-baseline.json: 2 findings held back.")
-    assert "PG201 'Head.forward' drops the parameter 'x'" in findings[0]
+    assert "PG201 'Head.forward' drops upstream's parameter 'x'" in findings[0]
 
 
 def test_one_more_of_a_known_kind_is_new(defective: Workspace) -> None:

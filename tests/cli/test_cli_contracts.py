@@ -83,7 +83,7 @@ def contracts(work: Workspace, *arguments: str) -> tuple[int, list[dict[str, Any
 def test_check_of_kept_contracts(gated: Workspace) -> None:
     done = gated.patchgen("check")
     assert (done.returncode, done.stdout) == (0, "1 config: 1 clean.\ncontracts: kept.\n")
-    kept = {"status": "clean", "reason": None, "errors": [], "warnings": [], "notes": []}
+    kept = {"status": "clean", "reason": None, "errors": [], "warnings": [], "notes": [], "held": []}
     assert contracts(gated) == (0, [kept])
 
 
@@ -220,7 +220,7 @@ def test_config_that_does_not_generate_is_skipped(broken: Workspace) -> None:
     reason = "there is nothing to check; the drift check says why"
     code, (bad, good) = contracts(broken)
     assert code == 2
-    assert bad == {"status": "skipped", "reason": reason, "errors": [], "warnings": [], "notes": []}
+    assert bad == {"status": "skipped", "reason": reason, "errors": [], "warnings": [], "notes": [], "held": []}
     assert good["status"] == "clean"
     done = broken.patchgen("check")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (2, "contracts: 1 skipped config.")
