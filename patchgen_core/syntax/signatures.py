@@ -92,7 +92,7 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
     positional = signature.positional
     count = sum(not isinstance(argument, ast.Starred) for argument in call.args)
     if count > len(positional) and not signature.takes_args:
-        return f"passes {count} arguments by position where {len(positional)} fit"
+        return f"passes {count} argument{'s' * (count != 1)} by position where {len(positional)} fit"
     by_position = {p.name for p in positional[:count]}
     keywords = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
     for name in (k.arg for k in call.keywords if k.arg is not None):

@@ -252,8 +252,8 @@ def test_module_that_does_not_import_shows_its_line_and_the_config(
         [
             f"{CONFIG}:4: error: patched_modeling_toy_gpu.py, line {number} does not import: "
             "ModuleNotFoundError: No module named 'acme_kernels'",
-            f"  > *{number} | import acme_kernels.fast",
             "  Install it; if only some machines have it, add 'acme_kernels' to optional_packages in *",
+            f"  > *{number} | import acme_kernels.fast",
         ]
     )
 
