@@ -18,7 +18,7 @@ from tests.plugin.support import edit, make_several, write_harm
 fcntl = pytest.importorskip("fcntl", reason="there are no process groups")
 both = pytest.mark.parametrize("workers", ["0", "2"])
 
-LIMIT = 60
+LIMIT = 180
 KILLER = """
 import os
 import signal
