@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.inputs import InputReader, imported_modules, ruff_inputs, upstream_state
-from patchgen_core.build.near_names import suggest_name
+from patchgen_core.build.near_names import find_line_of_config, suggest_name
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
@@ -298,14 +298,6 @@ def _unbound_by_edits(draft: _Draft, complaint: Complaint, line_excerpt: str) ->
     return Problem(f"{message} {draft.plan.config.target_file} still uses", location, hint, line_excerpt, UNDEFINED)
 
 
-def _line_of_config(declared: Location, line: str) -> Location:
-    """The first line from a declaration on that reads as one that was generated; the declaration where none does."""
-    text = read_text(Path(declared.file)) or ""
-    rows = text.splitlines()[declared.line - 1 :] if declared.line else []
-    found = next((number for number, row in enumerate(rows) if row.strip() == line.strip()), 0)
-    return Location(declared.file, declared.line + found)
-
-
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     config, line = draft.plan.config, complaint.line
     line_excerpt = excerpt(draft.raw.text, line)
@@ -327,7 +319,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         return _unbound_by_edits(draft, complaint, line_excerpt)
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
     hint = f"{suggest_name(draft.raw.text, line, name)} {hint}".lstrip()
-    location = _line_of_config(location, draft.raw.text.split("\n")[line - 1])
+    location = find_line_of_config(location, draft.raw.text.split("\n")[line - 1])
     message = f"{origin.label}: nothing defines '{name}' {where}"
     if name in draft.plan.index.names:
         hint = "It is evaluated when the module is imported: add a helper with add_helper_after, below what it needs."

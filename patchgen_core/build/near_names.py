@@ -1,11 +1,28 @@
-"""What somebody may have meant by a name that nothing defines."""
+"""A name that nothing defines: where in the config it stands, and what somebody may have meant by it."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
-from patchgen_core.errors import closest, did_you_mean
+from patchgen_core.errors import Location, closest, did_you_mean
+from patchgen_core.files import read_text
+from patchgen_core.syntax.nodes import DEFINITIONS
+
+
+def find_line_of_config(declared: Location, line: str) -> Location:
+    """The line of the definition declared at a place that reads as one that was generated; the place itself where no
+    definition stands there, or none of its lines reads so."""
+    text = read_text(Path(declared.file)) or ""
+    for node in ast.walk(ast.parse(text)) if line.strip() in text else ():
+        if isinstance(node, DEFINITIONS):
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first <= declared.line <= node.lineno:
+                rows = text.splitlines()[node.lineno - 1 : node.end_lineno]
+                found = (number for number, row in enumerate(rows, node.lineno) if row.strip() == line.strip())
+                return Location(declared.file, next(found, declared.line))
+    return declared
 
 
 def suggest_name(text: str, line: int, name: str) -> str:

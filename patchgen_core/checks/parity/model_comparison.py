@@ -39,7 +39,6 @@ from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.parity.training_plan import find_shortest, list_classes, plan_training
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.models.batch_validation import describe_error
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.config_changes import change_config
 from patchgen_core.models.execution import ExecutionRecorder
@@ -47,7 +46,6 @@ from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
-from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference, References
 from patchgen_core.models.run_comparison import are_equal, compare_runs, summarize_differences
 from patchgen_core.models.toy_batches import load_builder
@@ -231,7 +229,10 @@ class ModelComparison:
         """A run that raises, once more; None where the model could not be built, or cannot be watched."""
         if model is None or not batch.mode.is_watched:
             return None
-        batches, multiple = (batch, self._own_batch(model, batch)), self._limit(reference.head, dtype, batch).multiple
+        batches, multiple = (
+            (batch, self.patched.own_batch(model, batch)),
+            self._limit(reference.head, dtype, batch).multiple,
+        )
         with phase("explaining"), self.patched.isolated():
             return run_again(reference, model, batches, getattr(torch, dtype), multiple, self.recorder.for_one_run())
 
@@ -337,7 +338,7 @@ class ModelComparison:
         """Compare one run with upstream's."""
         limit = self._limit(head, dtype, batch)
         eager = reference.run(batch, getattr(torch, dtype))
-        own = self._own_batch(model, batch)
+        own = self.patched.own_batch(model, batch)
         self.recorder.begin_batch()
         with phase("patched models"), self.patched.isolated():
             in_full = not self.recorder.is_interpreted or batch is find_shortest(reference.batches.batches)
@@ -370,7 +371,7 @@ class ModelComparison:
         """Whether a small difference is gone with other random parameters, whose figures count then; a note tells."""
         if not may_be_chance(failure):
             return False
-        builders, own = tuple(map(load_builder, self.request.batches)), self._own_batch(model, batch)
+        builders, own = tuple(map(load_builder, self.request.batches)), self.patched.own_batch(model, batch)
         other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
         with self.patched.isolated():
             differences = compare_another_draw(other, reference, model, batch, own, failure)
@@ -380,25 +381,13 @@ class ModelComparison:
         self.figures.update(summarize_differences(failure.figures_of, differences))
         return True
 
-    def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
-        """A batch with what the project's collator adds to it, where one has made it."""
-        if not batch.mode.is_collated:
-            return batch
-        try:
-            with self.patched.isolated():
-                return replace(batch, inputs=self.setup.inputs_for(model, batch.inputs))
-        except Exception as error:
-            name = type(model).__name__
-            message = f"a function of add_inputs fails for {name}, batch '{batch.name}': {describe_error(error)}"
-            raise PatchgenError(message, place_of(error)) from error
-
     def _in_detail(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> Failure:
         """A failure with what every module gives, which is kept of a second run."""
         dtype, multiple = getattr(torch, failure.dtype), failure.allowed.multiple
         with phase("explaining"):
             eager = reference.run(batch, dtype, layers=True)
             truth = reference.run_exactly(batch, dtype, layers=True) if multiple else None
-            own = self._own_batch(model, batch)
+            own = self.patched.own_batch(model, batch)
             recorder = self.recorder.for_one_run()
             with self.patched.isolated():
                 patched = run_model(model, own, recorder, logits_alone=False, like=eager, layers=True)

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,10 +14,13 @@ import torch
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity_codes import UNINITIALIZED
 from patchgen_core.errors import PatchgenError, Problem, list_some
+from patchgen_core.models.batch_validation import describe_error
+from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_setup import PATCHED, ModelSetup
 from patchgen_core.models.process_state import preserve_process_state
+from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference
 from patchgen_core.models.toy_models import (
     auto_models,
@@ -120,6 +123,18 @@ class PatchedModels:
                 return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
         except PatchgenError as error:
             raise error.__cause__ or error from None
+
+    def own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
+        """A batch with what the project's collator adds to it, where one has made it."""
+        if not batch.mode.is_collated:
+            return batch
+        try:
+            with self.isolated():
+                return replace(batch, inputs=self.setup.inputs_for(model, batch.inputs))
+        except Exception as error:
+            name = type(model).__name__
+            message = f"a function of add_inputs fails for {name}, batch '{batch.name}': {describe_error(error)}"
+            raise PatchgenError(message, place_of(error)) from error
 
     @contextmanager
     def isolated(self) -> Iterator[None]:
