@@ -134,17 +134,19 @@ def asset_address(name: str) -> str:
 
 @lru_cache(16)
 def read_asset(name: str) -> bytes:
-    """A file of the pages; ``report.css`` is the style of the core's reports. A KeyError where there is none."""
+    """A file of the pages; some are those of the core's reports. A KeyError where there is none."""
     if name not in ASSETS:
         raise KeyError(name)
-    return (REPORT_FOLDER / "style.css" if name == "report.css" else FOLDER / "static" / name).read_bytes()
+    return (REPORT_FOLDER / OF_REPORTS[name] if name in OF_REPORTS else FOLDER / "static" / name).read_bytes()
 
 
+OF_REPORTS = {"report.css": "style.css", "scrolling.js": "scrolling.js"}
 ASSETS = {
     "report.css": "text/css; charset=utf-8",
+    "scrolling.js": "text/javascript; charset=utf-8",
     "service.css": "text/css; charset=utf-8",
     "htmx.min.js": "text/javascript; charset=utf-8",
     "service.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-"""The files of the pages, with their media types."""
+"""The files of the pages, with their media types; those of the core's reports are in ``OF_REPORTS``."""

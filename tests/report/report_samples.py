@@ -157,6 +157,15 @@ def matrix_report() -> MatrixReport:
     return MatrixReport("transformers", VERSIONS, rows, ("zoo.other: not of transformers",), (), ("5.11.0", "5.12.0"))
 
 
+def wide_matrix_report(releases: int) -> MatrixReport:
+    """A config with a patch against so many releases, of which the newest breaks it."""
+    versions = tuple(f"5.{number}.0" for number in range(releases))
+    own = tuple(Cell(version, "breaks" if version == versions[-1] else "ok") for version in versions)
+    at = Location(str(ROOT / "models/toy_gpu_patch_gen_config.py"), 20)
+    patch = PatchRow("override_method", "Norm.forward", at, cells=own, first_broken=versions[-1])
+    return MatrixReport("transformers", versions, (row("zoo.wide_gpu_patch_gen_config", own, (patch,)),), (), (), ())
+
+
 def cells(states: tuple[str, ...]) -> tuple[Cell, ...]:
     return tuple(Cell(version, state) for version, state in zip(VERSIONS, states))  # type: ignore[arg-type]
 

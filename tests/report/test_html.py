@@ -11,6 +11,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from patchgen_core.report.gate.formats import write_report
@@ -25,6 +26,11 @@ PAGES = ("gate", "upgrade", "matrix")
 SHOWN = "return [...document.querySelectorAll('details.config')].filter(e => !e.hidden).map(e => e.id)"
 ROWS = "return [...document.querySelectorAll('#heat tr[data-of]')].filter(e => !e.hidden).map(e => e.dataset.of)"
 UNFOLD = "document.querySelectorAll('details').forEach(e => { e.open = true })"
+SEEN = """
+const [cell] = arguments;
+cell.closest(".scroll").scrollIntoView({ block: "center", inline: "nearest" });
+const box = cell.getBoundingClientRect();
+return document.elementFromPoint((box.left + box.right) / 2, (box.top + box.bottom) / 2) === cell"""
 FOCUSED = (
     """const e = document.activeElement; return e.id || e.name || e.getAttribute('href') || e.textContent.trim()"""
 )
@@ -165,6 +171,29 @@ def test_the_map_leads_to_a_config(browser: Browser, folder: Path) -> None:
     assert view(browser) == {"at": ["c-zoo.broken_gpu_patch_gen_config"]}
     browser.find_element(By.CSS_SELECTOR, "#heat tr:nth-child(2) td").click()
     assert browser.find_element(By.ID, "c-zoo.fine_gpu_patch_gen_config").get_attribute("open")
+
+
+@pytest.mark.parametrize("width", [360, 760, 1280])
+def test_a_matrix_opens_on_the_newest_release_and_shows_that_there_are_older(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    browser.show_as(width)
+    write_matrix(samples.wide_matrix_report(40), tmp_path / "wide.html")
+    browser.open(tmp_path / "wide.html")
+    browser.run(UNFOLD)
+    for table in browser.find_elements(By.CSS_SELECTOR, ".scroll:has(th)"):
+        wait_for_more(browser, table, "left")
+        assert browser.run(SEEN, table.find_element(By.CSS_SELECTOR, "th:last-child"))
+        browser.run("arguments[0].scrollLeft = 40", table)
+        wait_for_more(browser, table, "left right")
+        browser.run("arguments[0].scrollLeft = 0", table)
+        wait_for_more(browser, table, "right")
+
+
+def wait_for_more(browser: Browser, table: WebElement, sides: str) -> None:
+    """Wait until a table shows that there is more of it on these sides, and on no other."""
+    WebDriverWait(browser, 30).until(lambda _: table.get_attribute("data-more") == sides)
+    assert browser.run("return getComputedStyle(arguments[0]).maskImage", table) != "none"
 
 
 def test_colours_follow_the_system_until_they_are_chosen(browser: Browser, folder: Path) -> None:

@@ -25,11 +25,16 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What became of each config, column by column: a row for each section of the page, in their order."""
+    """What became of each config, column by column: a row for each section of the page, in their order.
+
+    Attributes:
+        is_by_release: whether columns are releases, the newest last; where there is no room for all, it opens there.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[HeatCell, ...], ...]
+    is_by_release: bool = False
 
 
 def badge(text: str, tone: str) -> Markup:
@@ -104,12 +109,18 @@ def table_cell(text: Child, class_: str = "", is_head: bool = False, is_code: bo
     return tag(name, content, scope=scope, class_=class_ or None)
 
 
-def scrolled_table(title: str, columns: Sequence[str], rows: Iterable[Markup], is_titled: bool = False) -> Markup:
-    """A table that scrolls where it is too wide; its title is to be seen, or only read by a screen reader."""
+def scrolled_table(
+    title: str, columns: Sequence[str], rows: Iterable[Markup], is_titled: bool = False, is_by_release: bool = False
+) -> Markup:
+    """A table that scrolls where it is too wide, and opens at the newest release where its columns are releases.
+
+    Its title is shown, or only read by a screen reader.
+    """
     heads = (tag("th", column, scope="col") for column in columns)
     caption = tag("caption", title, class_=None if is_titled else "unseen")
     table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows))
-    return tag("div", table, class_="scroll", tabindex=0, role="group", aria_label=f"Table: {title}")
+    classes = "scroll newest" if is_by_release else "scroll"
+    return tag("div", table, class_=classes, tabindex=0, role="group", aria_label=f"Table: {title}")
 
 
 def heat_cell(entry: HeatCell) -> Markup:

@@ -16,6 +16,7 @@ from patchgen_core.report.html.components import HeatMap, badge, config_name, fa
 from patchgen_core.report.html.markup import Markup, join_markup, tag
 
 _FOLDER = Path(__file__).parent
+_ASSETS = ("style.css", "scrolling.js", "page.js")
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
     "%3Crect width='16' height='16' rx='3' fill='%23{}'/%3E"
@@ -89,7 +90,8 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as a file that needs no other one."""
-    style, script = (_FOLDER.joinpath(name).read_text(encoding="utf-8") for name in ("style.css", "page.js"))
+    style, scrolling, view = (_FOLDER.joinpath(name).read_text(encoding="utf-8") for name in _ASSETS)
+    script = scrolling + view
     title = f"{page.verdict}: patchgen {page.kind}"
     ids = _ids(page.sections)
     head = tag(
@@ -209,7 +211,8 @@ def _heat(page: Page, ids: Sequence[str]) -> Markup:
         tag("tbody", *rows),
         id="heat",
     )
-    scrolled = tag("div", table, class_="scroll map", tabindex=0, role="region", aria_label=heat.title)
+    classes = "scroll map newest" if heat.is_by_release else "scroll map"
+    scrolled = tag("div", table, class_=classes, tabindex=0, role="region", aria_label=heat.title)
     return tag("section", tag("h2", heat.title, id="h-heat"), scrolled, aria_labelledby="h-heat")
 
 

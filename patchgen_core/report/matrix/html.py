@@ -57,7 +57,7 @@ def matrix_page(report: MatrixReport) -> Page:
         f"{report.distribution}: {broken} of {len(rows)} configs break or are absent in {newest or 'no release'}",
         _facts(report, rows),
         facets,
-        HeatMap("Configs and releases", report.versions, tuple(map(_heat_row, rows))),
+        HeatMap("Configs and releases", report.versions, tuple(map(_heat_row, rows)), is_by_release=True),
         join_markup([problems_view(report.failed), folded_list("Left out", report.skipped)]),
         sections,
         _breaks(report),
@@ -168,7 +168,7 @@ def _body(row: MatrixRow) -> Iterator[Child]:
     versions = [entry.version for entry in row.cells]
     if row.patches:
         rows = (_patch_row(patch) for patch in row.patches)
-        yield scrolled_table("Patches and releases", ("patch", *versions, "it breaks"), rows)
+        yield scrolled_table("Patches and releases", ("patch", "it breaks", *versions), rows, is_by_release=True)
     yield _reasons("The config as a whole", _own(row))
     for patch in row.patches:
         yield _reasons(patch.target, patch.cells, patch)
@@ -178,8 +178,8 @@ def _patch_row(patch: PatchRow) -> Markup:
     return tag(
         "tr",
         table_cell(patch.target, is_head=True, is_code=True),
-        *(heat_cell(_heat_cell(entry)) for entry in patch.cells),
         tag("td", _range(patch)),
+        *(heat_cell(_heat_cell(entry)) for entry in patch.cells),
     )
 
 
