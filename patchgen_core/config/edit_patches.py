@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import FunctionType
 from typing import Any
 
 from patchgen_core.config import arguments
@@ -53,3 +54,21 @@ def refuse_place(call: str, at: Any, count: Any, location: Location) -> None:
     if at != "" or count != 1:
         message = f"{call}: at and count are for one edit, and each of shared edits has its own"
         raise PatchgenError(message, location, "Leave them out, or pass a function as the edit.")
+
+
+def remember_place(patch: Patch, edit: Any) -> None:
+    """Have a function know the place that it was first declared with.
+
+    Raises:
+        PatchgenError: it is an edit of the whole body here and was written for a place, which is not given.
+    """
+    if patch.kind not in ("method_edit", "function_edit") or not isinstance(edit, FunctionType):
+        return
+    at, location = vars(edit).setdefault(_PLACE, (patch.at, patch.location))
+    if at and not patch.at:
+        message = f"'{edit.__name__}' edits the place {at!r} at {location}, and no place is given for it here"
+        hint = f"Pass at={at!r} here too, or pass Edits, which keep their places."
+        raise PatchgenError(message, patch.location, f"{hint} To edit the whole body, write another function.")
+
+
+_PLACE = "__patchgen_place__"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import FunctionType
 from typing import Any, TypeVar
 
-from patchgen_core.config import arguments
+from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
 from patchgen_core.config.declarations import Helper, Patch, PatchKind
 from patchgen_core.config.entries import EntryField, place_declaration
@@ -132,7 +132,9 @@ class PatchCalls(Declarations):
         arguments.text("description", patch.description, location, empty=True)
 
         def record(obj: T) -> T:
-            self.patches.append(replace(declared, replacement=obj.definition if isinstance(obj, Helper) else obj))
+            definition = obj.definition if isinstance(obj, Helper) else obj
+            edit_patches.remember_place(declared, definition)
+            self.patches.append(replace(declared, replacement=definition))
             return obj
 
         if declared.kind in _WITHOUT_FUNCTION:

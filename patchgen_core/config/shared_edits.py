@@ -39,6 +39,7 @@ class Edits(Declarations):
         patch = edit_patches.placed_edit("edit", "method_edit", at, count, location)
 
         def record(obj: T) -> T:
+            edit_patches.remember_place(patch, obj)
             self._add(replace(patch, replacement=obj), location)
             return obj
 

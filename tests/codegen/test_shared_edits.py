@@ -80,6 +80,13 @@ ERRORS = {
         f"{CONFIG}:8: error: 'Layer.forward' gets edits, and there are none\n"
         "  Declare edits on what is made at toy/shared.py:3, such as edits.replace_code(old, new).",
     ),
+    "one of them, without its place": (
+        SHARED,
+        "from proj.models.toy.shared import note\n\nconfig.edit_method('Layer.forward', edit=note)\n",
+        f"{CONFIG}:7: error: 'note' edits the place 'residual = x' at toy/shared.py:17, and no place is given for it "
+        "here\n  Pass at='residual = x' here too, or pass Edits, which keep their places. To edit the "
+        "whole body, write another function.",
+    ),
     "not finished": (
         f"{SHARED}toy_forward.edit(at='x = 1')\n",
         USE,

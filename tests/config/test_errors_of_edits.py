@@ -93,6 +93,12 @@ TABLE = {
         "@6 'Layer.forward' would be replaced by 'f', which is an edit of upstream's code\n"
         "  Use edit_method here too.",
     ),
+    "a place that is lost": (
+        f"{AT}'residual = x')\ndef f(x):\n    ...\nconfig.edit_function('rotate', edit=f)",
+        "@6 'f' edits the place 'residual = x' at @3, and no place is given for it here\n"
+        "  Pass at='residual = x' here too, or pass Edits, which keep their places. To edit the whole body, "
+        "write another function.",
+    ),
     # --- code ---
     "parameter that is none": (
         f"{EDIT})\ndef f(self,\n      residuals):\n    ...",
