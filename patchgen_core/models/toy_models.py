@@ -151,6 +151,8 @@ class _InFloat64(TorchFunctionMode):
         if function is torch.Tensor.float:
             return args[0].double()
         wide = {name: _wide(value) for name, value in (kwargs or {}).items()}
+        if function is torch.full and "dtype" not in wide and isinstance(args[-1], float):
+            wide["dtype"] = torch.float64  # the least number of float64 is none of the default dtype
         return function(*map(_wide, args), **wide)
 
 

@@ -12,8 +12,9 @@ from patchgen_core.authoring.new.classification import find_classification
 from patchgen_core.authoring.new.experts import find_experts, find_other_balance
 from patchgen_core.authoring.new.losses import find_losses
 from patchgen_core.authoring.new.model_types import nearest
-from patchgen_core.authoring.new.patches import Finding, function_name
+from patchgen_core.authoring.new.patches import Finding
 from patchgen_core.authoring.new.plans import find_expert_layout, find_plan
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.source import parse_source
 from tests.authoring.modules_to_patch import (
     CONVERSIONS,

@@ -9,7 +9,8 @@ from patchgen_core.authoring.new.expressions import methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import NewPatch, function_name
+from patchgen_core.authoring.new.patches import NewPatch
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.nodes import last_name
 
 AutoParts = dict[tuple[str, str], str]

@@ -9,7 +9,8 @@ from itertools import pairwise
 from patchgen_core.authoring.new.expressions import methods_of
 from patchgen_core.authoring.new.function_text import FunctionText, mark, marked
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.patches import SEQ_CLS, Finding, NewPatch, Unpatched, function_name
+from patchgen_core.authoring.new.patches import SEQ_CLS, Finding, NewPatch, Unpatched
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name, without_docstring
 from patchgen_core.syntax.source import SourceFile
 

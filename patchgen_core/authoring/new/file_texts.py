@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from patchgen_core.authoring.new.function_text import mark
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, NewPatch, NewSlot, Unpatched, function_name
+from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, NewPatch, NewSlot, Unpatched
 from patchgen_core.authoring.new.plans import ExpertLayout, ExpertPlan
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.upstream.module import UpstreamModule
 

@@ -11,15 +11,8 @@ from patchgen_core.authoring.new.experts import BALANCE_FUNCTION, balances
 from patchgen_core.authoring.new.expressions import calls, methods_of, own_attribute, parameters_of
 from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import (
-    BALANCE,
-    CAUSAL,
-    LANGUAGE_HEADS,
-    Finding,
-    NewPatch,
-    Unpatched,
-    function_name,
-)
+from patchgen_core.authoring.new.patches import BALANCE, CAUSAL, LANGUAGE_HEADS, Finding, NewPatch, Unpatched
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
 _LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")

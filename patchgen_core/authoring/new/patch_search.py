@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from patchgen_core.authoring.new.auto_parts import AutoParts, find_auto_parts
 from patchgen_core.authoring.new.classification import GENERIC_MODULE, find_classification
@@ -21,6 +21,15 @@ from patchgen_core.authoring.new.plans import (
     find_plan,
 )
 from patchgen_core.authoring.new.rotary import find_rotary
+from patchgen_core.upstream.custom_code import (
+    BASE_MODULE,
+    DESCRIPTION,
+    INITIALIZE,
+    find_incomplete_starts,
+    initialize_text,
+)
+
+_INITIALIZED = "modules without tensors of their own as well - transformers skips them in classes outside its package"
 
 
 def read_upstream(types: ModelTypes, model: ModelType) -> UpstreamSource:
@@ -47,7 +56,16 @@ def find_patches(
         if patch.owner not in upstream.in_use:
             left.append(Unpatched(patch.owner, "nothing in the module makes it or calls it", "unused"))
     more, auto_parts = find_auto_parts(types, upstream, {patch.owner for patch in patches})
-    return ModulePatches([*share_texts([*patches, *more])], [*left, *objections.values()]), auto_parts
+    patches += more
+    patches += _find_initialization(types, upstream) if patches else []
+    return ModulePatches([*share_texts(patches)], [*left, *objections.values()]), auto_parts
+
+
+def _find_initialization(types: ModelTypes, upstream: UpstreamSource) -> Iterator[NewPatch]:
+    """The patches without which a generated module starts with other values than upstream's."""
+    for name in find_incomplete_starts(upstream.source, types.source(BASE_MODULE)):
+        text = initialize_text(name)
+        yield NewPatch(f"{name}.{INITIALIZE}", DESCRIPTION, (), (_INITIALIZED,), text)
 
 
 def find_plan_and_layout(

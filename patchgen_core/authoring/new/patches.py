@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen_core.authoring.new.function_text import FunctionText, marked
+from patchgen_core.syntax.function_names import function_name
 from patchgen_core.syntax.nodes import decorator_names
 
 _ROUTERS = ("use_kernel_forward_from_hub", "use_experts_implementation")
 """Decorators of a class that would run another forward in the place of a patched one."""
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,3 @@ def share_texts(patches: Iterable[NewPatch]) -> Iterator[NewPatch]:
         body = patch.text.replace(function_name(patch.target), "_")
         owner = first.setdefault((patch.description, body, *patch.changes), patch.target)
         yield patch if owner == patch.target else replace(patch, text="", same_as=owner, decorators=())
-
-
-def function_name(target: str) -> str:
-    """The name of a replacement: ``llama_rms_norm_forward`` for ``LlamaRMSNorm.forward``."""
-    words = (_WORDS.sub("_", part).lower().strip("_") for part in target.split("."))
-    return "_".join(words).replace("__", "_")

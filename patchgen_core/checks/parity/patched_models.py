@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from patchgen_core.checks.parity.initial_values import explain_other_start
 from patchgen_core.checks.parity.request import ParityRequest
-from patchgen_core.checks.parity_codes import UNINITIALIZED
-from patchgen_core.errors import PatchgenError, Problem, list_some
+from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batch_validation import describe_error
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
@@ -33,12 +32,6 @@ from patchgen_core.ops.kernel_spec import EAGER
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-_START = (
-    "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
-)
-_MOST_NAMED = 4
-_INITIALIZES = re.compile(r"PreTrainedModel$|\._init_weights$")
 
 
 @dataclass
@@ -88,12 +81,12 @@ class PatchedModels:
         new = [name for name in names if not any(suffix.endswith(name) for suffix in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
         if new:
-            message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
-            patch = next((patch for patch in self.request.patches if _INITIALIZES.search(patch.target)), None)
-            place = self.request.declared
-            if patch is not None:
-                message, place = f"{message}: look at the patch of '{patch.target}'", patch.declared
-            self.problems.append(Problem(message, place, _START, code=UNINITIALIZED, target=head.name))
+
+            def build() -> PreTrainedModel:
+                with auto_models(self._own_parts[head.name]), self.isolated():
+                    return build_model(head.generated, reference.config, torch.float32, self.device)
+
+            self.problems.append(explain_other_start(head.generated, new, reference.initial, self.request, build))
 
     def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.

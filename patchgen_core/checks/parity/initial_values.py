@@ -1,0 +1,103 @@
+"""Why generated models start with other values than upstream's: a patch, or what transformers does to custom code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity_codes import UNINITIALIZED
+from patchgen_core.errors import Problem, list_some
+from patchgen_core.models.toy_models import initial_values, initialized_otherwise
+from patchgen_core.upstream.custom_code import INITIALIZE, declare_initialize
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Values = Mapping[str, tuple[float, float]]
+"""Mean and standard deviation of parameters, by name."""
+
+_IN_ONE_MODULE = (
+    "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
+)
+_CUSTOM_CODE = (
+    "transformers takes classes outside its package for custom code, and of that it skips modules without tensors of"
+    " their own, whose children {owners} gives values to. With this in the config they start as upstream's do, which"
+    " was tried:\n"
+)
+_MOST_NAMED = 4
+_INITIALIZES = re.compile(r"PreTrainedModel$|\._init_weights$")
+
+
+def explain_other_start(
+    head: type[PreTrainedModel],
+    names: Sequence[str],
+    theirs: Values,
+    request: ParityRequest,
+    build: Callable[[], PreTrainedModel],
+) -> Problem:
+    """What to tell of parameters ``names`` of a generated class that start with other values than upstream's.
+
+    ``build`` makes a model of it as transformers initializes one.
+    """
+    message = f"{head.__name__} does not initialize {list_some(names, _MOST_NAMED)} as upstream's does"
+    if owners := find_owners_of_skipped(head, names, theirs, build):
+        patches = "\n".join(declare_initialize(owner.__name__) for owner in owners)
+        methods = " and ".join(f"{owner.__name__}._init_weights" for owner in owners)
+        hint = _CUSTOM_CODE.format(owners=methods) + patches.rstrip()
+        return Problem(
+            f"{message}: transformers skips them outside its package",
+            request.declared,
+            hint.replace("\n", "\n  "),
+            code=UNINITIALIZED,
+            target=head.__name__,
+        )
+    patch = next((patch for patch in request.patches if _INITIALIZES.search(patch.target)), None)
+    place = request.declared
+    if patch is not None:
+        message, place = f"{message}: look at the patch of '{patch.target}'", patch.declared
+    return Problem(message, place, _IN_ONE_MODULE, code=UNINITIALIZED, target=head.__name__)
+
+
+def find_owners_of_skipped(
+    head: type[PreTrainedModel], names: Collection[str], theirs: Values, build: Callable[[], PreTrainedModel]
+) -> list[type]:
+    """The fewest generated classes of which ``names`` start as upstream's do where their ``_init_weights`` gets each
+    module; none where that does not help."""
+
+    def is_mended(owners: Sequence[type]) -> bool:
+        with _initializing_everything(owners):
+            return not set(initialized_otherwise(initial_values(build()), theirs)) & set(names)
+
+    defined = vars(sys.modules[head.__module__]).values()
+    own = [cls for cls in defined if isinstance(cls, type) and cls.__module__ == head.__module__]
+    owners = [cls for cls in own if "_init_weights" in vars(cls) and INITIALIZE not in vars(cls)]
+    if not owners or not is_mended(owners):
+        return []
+    for owner in list(owners):
+        others = [other for other in owners if other is not owner]
+        if others and is_mended(others):
+            owners = others
+    return owners
+
+
+@contextmanager
+def _initializing_everything(owners: Sequence[type]) -> Iterator[None]:
+    """Have models of some classes initialize every module, as upstream's do."""
+
+    def make(owner: Any) -> Callable[..., None]:
+        def initialize(self: Any, module: Any, is_custom_code: bool = False) -> None:
+            super(owner, self)._initialize_weights(module)
+
+        return initialize
+
+    for owner in owners:
+        setattr(owner, INITIALIZE, make(owner))
+    try:
+        yield
+    finally:
+        for owner in owners:
+            delattr(owner, INITIALIZE)
