@@ -84,6 +84,15 @@ def test_what_liger_changes_for_the_whole_process_is_a_finding(work: Workspace) 
 
 @pytest.mark.torch
 @pytest.mark.slow
+def test_what_transformers_does_not_initialize_outside_its_package_is(work: Workspace) -> None:
+    result = adopt(work.project, "qwen3_next")
+    target = "Qwen3NextPreTrainedModel._initialize_weights"
+    assert f"{target} is added, so that models start with the values that upstream's do" in result.notes
+    assert "super()._initialize_weights(module)" in make(work, result).artifact.text
+
+
+@pytest.mark.torch
+@pytest.mark.slow
 def test_model_types_that_transformers_or_liger_lack(work: Workspace) -> None:
     with pytest.raises(
         PatchgenError, match=r"has no model type 'lama' with a modeling module\n  Did you mean 'llama'"

@@ -19,6 +19,7 @@ from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.source import read_source
+from patchgen_core.upstream.custom_code import BASE_MODULE, find_incomplete_starts
 from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_version
 from patchgen_core.workers.worker import Worker, WorkerDied
 
@@ -89,13 +90,17 @@ def adopt(
     upstream = find_upstream(run.upstream, project.import_roots)
     about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports, inline))
     target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
-    config = AdoptedConfig(run, read_source(upstream.path), target_file)
+    source = read_source(upstream.path)
+    config = AdoptedConfig(run, source, target_file)
     if not config.changes:
         hint = (
             " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch everything off?"
         )
         message = f"{run.patcher} changes nothing in '{run.upstream}' that a config could declare"
         raise PatchgenError(message, hint=hint)
+    if run.upstream.startswith("transformers."):
+        base = find_upstream(BASE_MODULE, project.import_roots)
+        config.keep_initial_values(find_incomplete_starts(source, read_source(base.path)))
     write_files([(path, config.text(about))])
     allowances, wrong, notes = examine(project, path)
     text = normalize([RawText(path, config.text(about, allowances))], project)[0].text

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatchedValue, PatcherRun, UsedName
 from patchgen_core.config.declarations import Allowance
 from patchgen_core.errors import Problem
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import SourceFile
+from patchgen_core.upstream.custom_code import INITIALIZE, declare_initialize
 
 _ROUTERS = ("use_kernel_forward_from_hub", "use_kernel_func_from_hub", "use_experts_implementation")
 _MODELING = re.compile(r"\.(\w+)\.modeling_\1$")
@@ -207,6 +208,14 @@ class AdoptedConfig:
     def _patched(self, change: AttributeChange, value: PatchedValue) -> None:
         self.patched.add(change.target)
         self.changes.append(f"{change.target} = {value.label}")
+
+    def keep_initial_values(self, classes: Iterable[str]) -> None:
+        """Have classes initialize what transformers skips outside its package, unless the patcher replaces them."""
+        for name in classes:
+            target = f"{name}.{INITIALIZE}"
+            if name not in self.whole and target not in self.patched:
+                self.blocks.append(declare_initialize(name))
+                self.notes.append(f"{target} is added, so that models start with the values that upstream's do")
 
     # --- names -------------------------------------------------------------------------------------
 

@@ -24,42 +24,31 @@ _IN_ONE_MODULE = (
     "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
 )
 _CUSTOM_CODE = (
-    "transformers takes classes outside its package for custom code, and of that it skips modules without tensors of"
-    " their own, whose children {owners} gives values to. With this in the config they start as upstream's do, which"
-    " was tried:\n"
+    "transformers skips modules without tensors of their own in classes outside its package, and {methods} gives"
+    " values to the children of some. With this in the config, which parity has tried, they start as upstream's do:"
 )
 _MOST_NAMED = 4
 _INITIALIZES = re.compile(r"PreTrainedModel$|\._init_weights$")
 
 
 def explain_other_start(
-    head: type[PreTrainedModel],
-    names: Sequence[str],
-    theirs: Values,
-    request: ParityRequest,
-    build: Callable[[], PreTrainedModel],
+    head: type[PreTrainedModel], names: Sequence[str], owners: Sequence[type], request: ParityRequest
 ) -> Problem:
     """What to tell of parameters ``names`` of a generated class that start with other values than upstream's.
 
-    ``build`` makes a model of it as transformers initializes one.
+    ``owners`` are those that :func:`find_owners_of_skipped` finds.
     """
     message = f"{head.__name__} does not initialize {list_some(names, _MOST_NAMED)} as upstream's does"
-    if owners := find_owners_of_skipped(head, names, theirs, build):
-        patches = "\n".join(declare_initialize(owner.__name__) for owner in owners)
-        methods = " and ".join(f"{owner.__name__}._init_weights" for owner in owners)
-        hint = _CUSTOM_CODE.format(owners=methods) + patches.rstrip()
-        return Problem(
-            f"{message}: transformers skips them outside its package",
-            request.declared,
-            hint.replace("\n", "\n  "),
-            code=UNINITIALIZED,
-            target=head.__name__,
-        )
+    place, hint = request.declared, _IN_ONE_MODULE
     patch = next((patch for patch in request.patches if _INITIALIZES.search(patch.target)), None)
-    place = request.declared
-    if patch is not None:
+    if owners:
+        message = f"{message}: transformers skips them outside its package"
+        methods = " and ".join(f"{owner.__name__}._init_weights" for owner in owners)
+        declarations = "\n".join(declare_initialize(owner.__name__) for owner in owners).rstrip()
+        hint = f"{_CUSTOM_CODE.format(methods=methods)}\n{declarations}".replace("\n", "\n  ")
+    elif patch is not None:
         message, place = f"{message}: look at the patch of '{patch.target}'", patch.declared
-    return Problem(message, place, _IN_ONE_MODULE, code=UNINITIALIZED, target=head.__name__)
+    return Problem(message, place, hint, code=UNINITIALIZED, target=head.__name__)
 
 
 def find_owners_of_skipped(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from patchgen_core.checks.parity.initial_values import explain_other_start
+from patchgen_core.checks.parity.initial_values import explain_other_start, find_owners_of_skipped
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batch_validation import describe_error
@@ -50,6 +50,7 @@ class PatchedModels:
     problems: list[Problem]
     not_patched: dict[type, list[str]] = field(default_factory=dict)
     started_otherwise: dict[str, None] = field(default_factory=dict)
+    _owners: set[type] = field(default_factory=set, init=False)
     _own_parts: dict[str, dict[type, type]] = field(default_factory=dict, init=False)
 
     def build(self, head: Head, reference: Reference, dtype: str, is_toy: bool = True) -> PreTrainedModel:
@@ -80,13 +81,17 @@ class PatchedModels:
         names = initialized_otherwise(initial_values(model), reference.initial)
         new = [name for name in names if not any(suffix.endswith(name) for suffix in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
-        if new:
+        if not new:
+            return
 
-            def build() -> PreTrainedModel:
-                with auto_models(self._own_parts[head.name]), self.isolated():
-                    return build_model(head.generated, reference.config, torch.float32, self.device)
+        def build() -> PreTrainedModel:
+            with auto_models(self._own_parts[head.name]), self.isolated():
+                return build_model(head.generated, reference.config, torch.float32, self.device)
 
-            self.problems.append(explain_other_start(head.generated, new, reference.initial, self.request, build))
+        owners = find_owners_of_skipped(head.generated, new, reference.initial, build)
+        if not owners or not self._owners.issuperset(owners):
+            self._owners.update(owners)
+            self.problems.append(explain_other_start(head.generated, new, owners, self.request))
 
     def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.
