@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import inspect
 import sys
@@ -54,9 +55,9 @@ def _on_npu(model: PreTrainedModel) -> Iterator[None]:
     """Run a model's module as on an NPU: names that it imports of ``torch_npu`` are there, and its conditions that
     compare the type of a device with "npu" hold. Its tensors stay on the CPU."""
     module = sys.modules[type(model).__module__]
-    tree = ast.parse(inspect.getsource(module))
-    with standing_in() as package, _Guards(module.__file__ or "", frozenset(_guarded_lines(tree))):
-        names = {name: value for name, value in _imported(tree, package).items() if vars(module).get(name) is None}
+    imports, lines = _read_module(inspect.getsource(module))
+    with standing_in() as package, _Guards(module.__file__ or "", lines):
+        names = {name: value for name, value in _imported(imports, package).items() if vars(module).get(name) is None}
         before = {name: vars(module)[name] for name in names if name in vars(module)}
         vars(module).update(names)
         try:
@@ -67,13 +68,21 @@ def _on_npu(model: PreTrainedModel) -> Iterator[None]:
             vars(module).update(before)
 
 
-def _imported(tree: ast.AST, package: ModuleType) -> Mapping[str, Any]:
-    """What a module's imports of ``torch_npu`` bind."""
+@functools.lru_cache(maxsize=4)
+def _read_module(text: str) -> tuple[tuple[ast.Import | ast.ImportFrom, ...], frozenset[int]]:
+    """A module's imports, and its lines that read a device whose type is compared with "npu"."""
+    tree = ast.parse(text)
+    imports = tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return imports, frozenset(_guarded_lines(tree))
+
+
+def _imported(imports: tuple[ast.Import | ast.ImportFrom, ...], package: ModuleType) -> Mapping[str, Any]:
+    """What imports of ``torch_npu`` bind."""
     names: dict[str, Any] = {}
-    for node in ast.walk(tree):
+    for node in imports:
         if isinstance(node, ast.Import):
             names.update({alias.asname or PACKAGE: package for alias in node.names if alias.name == PACKAGE})
-        elif isinstance(node, ast.ImportFrom) and node.module == PACKAGE:
+        elif node.module == PACKAGE:
             own = {alias.asname or alias.name: getattr(package, alias.name, None) for alias in node.names}
             names.update({name: value for name, value in own.items() if value is not None})
     return names
