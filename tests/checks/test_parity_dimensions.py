@@ -34,6 +34,23 @@ def test_the_level_quick_varies_nothing(work: Workspace) -> None:
     assert not any("varied" in note for note in result.notes)
 
 
+LINE_OF_EVALUATION = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    if not self.training:
+        x = x.contiguous()
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+
+
+def test_what_training_steps_alone_do_not_reach_is_a_warning_where_nothing_else_is_run(work: Workspace) -> None:
+    result = compare(work, LINE_OF_EVALUATION, level="quick")
+    assert result.errors == ()
+    assert [warning.code for warning in result.warnings] == ["PG302"]
+    result = compare(work, LINE_OF_EVALUATION)
+    assert (result.errors, result.warnings) == ((), ())
+
+
 FUSED_EVERYWHERE = """
 from patchgen import create_patch_from_external
 

@@ -41,7 +41,7 @@ from patchgen_core.models.model_heads import WHOLE_FIRST, find_heads
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.references import References
 from patchgen_core.ops.kernel_spec import EAGER
-from patchgen_core.project.parity_settings import THOROUGH
+from patchgen_core.project.parity_settings import QUICK, THOROUGH
 
 _BATCH = "Add one that does with the hook pytest_patchgen_toy_batches, or use another toy config."
 
@@ -130,14 +130,17 @@ def _is_kernel_alone(generated: ModuleType, request: ParityRequest, setup: Model
 
 
 def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots: Iterable[str]) -> None:
+    """What no batch reached is an error, but for what only generation or other ranks call. Where nothing but training
+    steps is run, that proves too little of the rest as well."""
     request, executions, batches = comparison.request, comparison.recorder.executions, list(comparison.batches)
+    errors = comparison.warnings if request.level == QUICK else comparison.problems
     if request.implementation in (EAGER, PATCHED):  # kernels run instead of what some patches are about
-        for findings, elsewhere in ((comparison.problems, False), (comparison.warnings, True)):
+        for findings, elsewhere in ((errors, False), (comparison.warnings, True)):
             findings += find_unreached_patches(
                 request, executions, comparison.parts, batches, comparison.skipped, elsewhere
             )
         names = {name.partition("[")[0] for name in slots}
-        for findings, only_ranks in ((comparison.problems, False), (comparison.warnings, True)):
+        for findings, only_ranks in ((errors, False), (comparison.warnings, True)):
             findings += find_unrun_lines(request, executions, batches, names, only_ranks, comparison.skipped)
     comparison.problems += find_uncalled_slots(request, bound.calls, comparison.skipped)
 
