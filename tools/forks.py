@@ -86,6 +86,20 @@ FORKS = (
         "transformers.models.llama.modeling_llama",
         "4.31.0",
     ),
+    PublishedFork(
+        "veomni",
+        "0.1.12",
+        "veomni/models/transformers/deepseek_v4/generated/patched_modeling_deepseek_v4_gpu.py",
+        "transformers.models.deepseek_v4.modeling_deepseek_v4",
+        "5.9.0",
+    ),
+    PublishedFork(
+        "nemo-automodel",
+        "0.7.0",
+        "nemo_automodel/components/models/mistral3/model.py",
+        "transformers.models.ministral3.modeling_ministral3",
+        "5.0.0",
+    ),
 )
 
 

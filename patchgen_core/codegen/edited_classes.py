@@ -16,7 +16,7 @@ from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.edits import Edit
 from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.nodes import DEFINITIONS, docstring_of, is_filler, string_lines, without_docstring
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, docstring_of, is_filler, string_lines, without_docstring
 from patchgen_core.syntax.patterns import find_statements, is_rest
 from patchgen_core.syntax.source import SourceFile, parse_source, shift
 
@@ -69,23 +69,29 @@ def _add_statements(
             below = True
             continue
         location = _place(edit.replacement, edit.patch, statement.lineno - 1)
-        names = assigned_names(statement)
-        if isinstance(statement, DEFINITIONS) or not names:
-            what = f"'{statement.name}'" if isinstance(statement, DEFINITIONS) else f"'{ast.unparse(statement)}'"
+        names = _attribute_names(statement)
+        if isinstance(statement, FUNCTIONS) or not names:
+            what = f"'{statement.name}'" if isinstance(statement, FUNCTIONS) else f"'{ast.unparse(statement)}'"
             hint = "Use override_method to add or replace a method, and edit_method to change one."
             raise PatchgenError(f"{edit.label}: {what} is not an attribute with a value", location, hint)
         text = _statement_text(ours, statement)
-        theirs = [s for s in node.body if set(names) & set(assigned_names(s))]
+        theirs = [s for s in node.body if set(names) & set(_attribute_names(s))]
         if len(theirs) > 1:
             message = f"{edit.label}: upstream assigns '{names[0]}' in several statements"
             raise PatchgenError(message, location, "Replace the one that is meant with replace_code.")
         if theirs:
             new = "\n".join(shift(text.split("\n"), "", source.indent(theirs[0].lineno), ())).lstrip()
-            changes.append((Edit(source.start(theirs[0]), source.end(theirs[0]), new), edit))
+            first = source.line_starts[source.first_line(theirs[0]) - 1] + len(source.indent(theirs[0].lineno))
+            changes.append((Edit(first, source.end(theirs[0]), new), edit))
         elif below and has_rest:
             bottom.append((text, edit))
         else:
             top.append((text, edit))
+
+
+def _attribute_names(statement: ast.stmt) -> list[str]:
+    """The attributes that a statement of a class body binds, a class among them; none for a method."""
+    return [statement.name] if isinstance(statement, ast.ClassDef) else assigned_names(statement)
 
 
 def _place(replacement: Replacement, patch: Patch, offset: int) -> Location | None:

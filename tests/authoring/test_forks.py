@@ -84,6 +84,19 @@ def generated_of(result: AdoptedFork) -> str:
             id="attribute",
         ),
         pytest.param(
+            [
+                ("import torch\n", "import torch\nfrom dataclasses import dataclass\n"),
+                (
+                    '    base_model_prefix = "model"\n',
+                    '    base_model_prefix = "model"\n\n    @dataclass\n    class Splits:\n'
+                    "        tensors: bool = True\n\n",
+                ),
+            ],
+            '@config.edit_class("Qwen3PreTrainedModel")\nclass EditedQwen3PreTrainedModel:\n'
+            "    @dataclass\n    class Splits:\n        tensors: bool = True\n\n    ...",
+            id="class-in-a-class",
+        ),
+        pytest.param(
             [(NORM, "")], 'config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")', id="decorator"
         ),
         pytest.param([(REPR, "")], 'config.exclude_from_output("Qwen3RMSNorm.extra_repr")', id="method-less"),

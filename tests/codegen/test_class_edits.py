@@ -39,6 +39,30 @@ def test_a_class_gets_bases_decorators_and_attributes(work: Workspace) -> None:
     assert text.endswith("        return x\n\n    last = 1\n\n    def extra(self):\n        return 1\n")
 
 
+def test_a_class_is_an_attribute(work: Workspace) -> None:
+    config = """
+        from dataclasses import dataclass
+
+        config.add_import("dataclasses", names=["dataclass"])
+
+
+        @config.edit_class("Layer")
+        class Sharded:
+            ...
+
+            # what a mesh may split
+            @dataclass
+            class Splits:
+                tensors: bool = True
+                experts: bool = False
+        """
+    expected = (
+        "    # what a mesh may split\n    @dataclass\n    class Splits:\n"
+        "        tensors: bool = True\n        experts: bool = False\n"
+    )
+    assert expected in edited(work, config, "Layer")
+
+
 @pytest.mark.parametrize(
     ("edit", "expected"),
     [

@@ -109,8 +109,8 @@ def _about(fork: Path, origin: Origin) -> list[str]:
     return [
         f"What '{fork.name}' changes in upstream's module.",
         "",
-        f"Written by 'patchgen adopt --fork {fork.name}', which is a fork of",
-        f"{where}, which has {percent(origin.share)} of its lines.",
+        f"Written by 'patchgen adopt --fork {fork.name}'. The file is a fork of",
+        f"{where}: {percent(origin.share)} of its lines are upstream's.",
         "From now on a config like any other.",
     ]
 

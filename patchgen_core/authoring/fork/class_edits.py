@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from patchgen_core.syntax.forms import PROSE, form
 from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.nodes import DEFINITIONS, docstring_of, is_filler
+from patchgen_core.syntax.nodes import FUNCTIONS, docstring_of, is_filler
 from patchgen_core.syntax.source import SourceFile
 
 
@@ -61,13 +61,13 @@ def _bases(
 def _body(
     ours: ast.ClassDef, fork: SourceFile, theirs: ast.ClassDef
 ) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The statements that go and those that come; None for others than assignments."""
+    """The statements that go and those that come; None for others than assignments and classes."""
     before = {form(s, ignore=PROSE): s for s in _own(ours)}
     after = {form(s, ignore=PROSE): s for s in _own(theirs)}
     new = [s for key, s in after.items() if key not in before]
     gone = [s for key, s in before.items() if key not in after]
     names = {name for statement in new for name in assigned_names(statement)}
-    if not all(assigned_names(statement) and isinstance(statement, (ast.Assign, ast.AnnAssign)) for statement in new):
+    if not all(isinstance(s, ast.ClassDef) or _is_attribute(s) for s in new):
         return None
     deleted = tuple(ast.unparse(s) for s in gone if not set(assigned_names(s)) & names)
     lines = []
@@ -78,9 +78,13 @@ def _body(
     return deleted, tuple(lines)
 
 
+def _is_attribute(statement: ast.stmt) -> bool:
+    return bool(assigned_names(statement)) and isinstance(statement, (ast.Assign, ast.AnnAssign))
+
+
 def _own(node: ast.ClassDef) -> list[ast.stmt]:
     docstring = docstring_of(node)
-    return [s for s in node.body if not isinstance(s, DEFINITIONS) and s is not docstring and not is_filler(s)]
+    return [s for s in node.body if not isinstance(s, FUNCTIONS) and s is not docstring and not is_filler(s)]
 
 
 def _name(decorator: str) -> str:

@@ -181,7 +181,9 @@ class Declarations:
         is_whole |= any(
             len(self.before.definitions.get(n, ())) > 1 or len(self.after.definitions.get(n, ())) > 1 for n in changed
         )
-        if not is_whole and name in changed:
+        inner = {n for n in changed if n != name and self._is_class(n)}
+        is_whole |= any(n in self.before.definitions for n in inner)
+        if not is_whole and (name in changed or inner):
             assert isinstance(ours, ast.ClassDef)
             compared = compare_classes(self.ours.source, ours, self.theirs.source, theirs)
             is_whole = compared is None or self.levels.get(name, 0) >= REPLACED
@@ -195,8 +197,13 @@ class Declarations:
         gone = [n for n in changed if n not in self.after.forms]
         if gone:
             yield Block(gone[0], _call("exclude_from_output", gone), word="excluded")
-        for method in (n for n in changed if n != name and n in self.after.forms):
+        for method in (n for n in changed if n not in (name, *inner) and n in self.after.forms):
             yield from self._function(method)
+
+    def _is_class(self, name: str) -> bool:
+        """Whether a name inside a class is, on either side, a class rather than a method."""
+        nodes = (*self.before.definitions.get(name, ()), *self.after.definitions.get(name, ()))
+        return any(isinstance(node, ast.ClassDef) for node in nodes)
 
     def _class_edits(self, name: str, difference: ClassDifference) -> Iterator[Block]:
         if difference.dropped:
