@@ -7,8 +7,8 @@ the project, which is then generated against the later release and checked for c
     python -m tools.merges [--show]
     python -m tools.merges --edits
 
-The latter says what `patchgen upgrade` does with the project as it is, and once `patchgen slim` made edits of what it
-can.
+The latter says what `patchgen upgrade --apply` does with the project as it is, and once `patchgen slim` made edits of
+what it can.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from patchgen_core.upgrade.rebasing import Rebaser
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Merged
 from patchgen_core.upgrade.upgrading import upgrade
+from patchgen_core.upgrade.writing.applying import apply
 from patchgen_core.upstream.module import find_upstream
 from tools.real_project import find_upstream_release, make_real_project
 from tools.releases import REAL, find_releases
@@ -176,17 +177,21 @@ def measure(folder: Path, show: bool) -> None:
 
 def compare_forms(folder: Path) -> None:
     """Upgrade the project in replacements and in edits, and print what becomes of both."""
-    releases = find_releases()
+    releases, release = find_releases(), find_upstream_release(NEW)
     for is_slim in (False, True):
         own = folder / ("edits" if is_slim else "replacements")
         own.mkdir()
         project = make_real_project(OLD, own)
-        print(describe_slimming(project) if is_slim else "in replacements")
-        report = upgrade(select_configs(project), releases.find(REAL[NEW]), releases, since=REAL[OLD])
+        print(describe_slimming(project) if is_slim else "in replacements", flush=True)
+        before = problems(project, release.folder)
+        report = upgrade(select_configs(project), release, releases, since=REAL[OLD])
         verdicts = Counter(patch.verdict for config in report.configs for patch in config.patches)
         risks = Counter(patch.risk for config in report.configs for patch in config.patches)
         for counts in (verdicts, risks, count_merges(report)):
-            print(f"    {', '.join(f'{number} {kind}' for kind, number in counts.most_common())}")
+            print(f"    {', '.join(f'{number} {kind}' for kind, number in counts.most_common())}", flush=True)
+        apply(project, report, release, allow_dirty=True)
+        new = sorted(problems(project, release.folder) - before)
+        print("    written; problems that were not there before:", *(new or ["none"]), sep="\n      ", flush=True)
 
 
 def describe_slimming(project: Project) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import subprocess
 import sys
 import tempfile
 import time
+import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -86,10 +88,21 @@ def count_merges(report: UpgradeReport) -> Counter[str]:
     for rebase in (rebase for config in report.configs for rebase in config.rebases):
         if rebase.diff or not rebase.merged.is_clean:
             is_code = any(change.name == "new" for change in rebase.arguments)
-            is_merge = is_code or bool(rebase.statements) or rebase.merged.text != rebase.ours
+            is_merge = is_code or bool(rebase.statements) or not has_only_other_names(rebase.ours, rebase.merged.text)
             how = "conflicts" if not rebase.merged.is_clean else rebase.merged.how if is_merge else "rewritten"
             merges[rebase.location] = how
     return Counter(merges.values())
+
+
+def has_only_other_names(old: str, new: str) -> bool:
+    """Whether two texts are the same but for names, each of which stands for one and the same other name."""
+    before, after = (
+        [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.string.strip()]
+        for text in (old, new)
+    )
+    pairs = [(one.string, other.string) for one, other in zip(before, after) if one.string != other.string]
+    are_names = all(one.isidentifier() and other.isidentifier() for one, other in pairs)
+    return len(before) == len(after) and are_names and len(dict(pairs)) == len(set(pairs))
 
 
 def describe_slimmed(results: list[Slimmed]) -> str:

@@ -159,7 +159,7 @@ def _blocks(function: Function) -> Iterator[list[ast.stmt]]:
 def _region(
     source: SourceFile, edit: PlannedPatch, template: Template, match: Match, last: int | None = None
 ) -> _Region:
-    """The lines of some statements, with the comments above them where upstream's code stays."""
+    """The lines of some statements, with the comments above them where upstream's code stays or goes."""
     first_node, last_node = match.nodes[0], match.nodes[-1]
     assert isinstance(first_node, ast.stmt)
     assert isinstance(last_node, ast.stmt)
@@ -175,7 +175,8 @@ def _region(
     if template.branch is not None and not _takes_branches(match.nodes):
         message = f"{edit.label}: 'if ...:' needs an upstream 'if' without an 'else'"
         raise PatchgenError(message, template.branch, f"It is line {first_node.lineno}, '{_first_line(first_node)}'.")
-    first = source.comment_line(first_node) if template.rests else source.first_line(first_node)
+    has_comments = bool(template.rests) or not template.lines
+    first = source.comment_line(first_node) if has_comments else source.first_line(first_node)
     return _Region(first, last or source.last_line(last_node), 0, edit, template)
 
 

@@ -77,15 +77,16 @@ def _arguments(patch: Patch) -> list[tuple[str, str]]:
     return [("at", patch.at)]
 
 
-def declaration_text(edit: DeclaredEdit) -> str:
-    """An edit as reports show it: the call that declares it, and its function."""
+def declaration_text(edit: DeclaredEdit, shared: str = "edits") -> str:
+    """An edit as reports show it: the call that declares it, and its function; ``shared`` holds those of targets."""
     patch = edit.patch
-    call = f"config.{CALLS.get(patch.kind, 'edit_class')}"
-    arguments = [text_literal(patch.target)]
+    is_shared = patch.used_at is not None
+    call = f"{shared}.{_call(patch)}" if is_shared else f"config.{CALLS.get(patch.kind, 'edit_class')}"
+    arguments = [] if is_shared else [text_literal(patch.target)]
     for name, text in _arguments(patch):
         is_first = name in ("old", "new", "code", "parameter")
         arguments += [text_literal(text) if is_first else f"{name}={text_literal(text)}"] if text else []
     has_lines = any("\n" in argument for argument in arguments)
     inside = ",\n".join(f"    {argument}" for argument in arguments) if has_lines else ", ".join(arguments)
-    head = f"{call}(\n{inside},\n)" if has_lines else f"{call}({inside})"
+    head = f"{call}(\n{inside},\n)" if has_lines else f"{call}({inside})" if arguments else call
     return f"@{head}\n{edit.text}\n" if edit.text else f"{head}\n"

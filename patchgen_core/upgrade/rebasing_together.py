@@ -58,7 +58,7 @@ def rebase_together(
         StatementChange(places[0], tuple(blocks)),
         *(StatementChange(place, ()) for place in places[1:]),
     )
-    before, after = "\n".join(map(declaration_text, edits)), "\n".join(blocks)
+    before, after = "\n".join(declaration_text(edit, holder.name) for edit in edits), "\n".join(blocks)
     name = holder.target or holder.name
     diff = unified_diff(before, after, f"edits of {name}", f"edits of {name} (carried over)")
     return Rebase(places[0], "", replace(merged, text=after), diff, is_edit=True, statements=statements)

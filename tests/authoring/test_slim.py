@@ -261,6 +261,16 @@ def test_decorators_that_a_replacement_takes_away_are_dropped(work: Workspace) -
     )
 
 
+def test_edits_may_be_as_long_where_they_repeat_much_less(work: Workspace) -> None:
+    head, guard = '@config.replace_function("rotate")\n', "    if q is k:\n        return mix(q)\n"
+    short, long = "    q = q * 4\n    k = k + 2\n", "    q = q * 2\n    k = k * 2\n    q = q + 1\n    k = k + 1\n"
+    result = _slimmed(work, f"def turn(q, k):\n{guard * 5}{long}    return q, k\n", head)
+    assert [(patch.before, patch.after) for patch in result.patches] == [(17, 14)]
+    text = f"def turn(q, k):\n{guard * 3}{short}    return q, k\n"
+    result = _slimmed(work, text, head.replace("rotate", "turn"))
+    assert result.patches == ()
+
+
 def test_parameters_that_a_replacement_lacks_are_removed(work: Workspace) -> None:
     text = f"def fast(self, x, **kwargs):\n{BODY}".replace("        mask=mask,\n", "").replace("if mask", "if x")
     _slimmed(work, text)

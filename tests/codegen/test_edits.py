@@ -118,6 +118,13 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
         """,
         {"residual = x\n": "residual = x.clone()\n"},
     ),
+    "taken out, with the comment above": (
+        'config.delete_code("Layer.forward", "x, weights = self.attn(...)")',
+        {
+            "        # of attention\n        x, weights = self.attn(\n            x,  # what is attended to\n"
+            "            mask=mask,\n            cache=None,\n            **kwargs,\n        )\n": ""
+        },
+    ),
     "several places": (
         """
         @config.edit_method("Layer.forward", at="x = $ANY", count=3)

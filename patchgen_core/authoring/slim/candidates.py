@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ from patchgen_core.syntax.nodes import Function, decorator_name
 from patchgen_core.syntax.source import parse_source
 
 _MOST = 0.8
-"""Edits that are longer than this part of a replacement are no gain."""
+"""Edits that are longer than this part of a replacement are no gain, unless they repeat much less."""
+_REPEATED, _REPEATED_PART = 4, 0.25
+"""Edits that repeat so many lines of upstream's less, and this part of a replacement's, may be as long."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Candidate:
 
     Attributes:
         after: lines of the edits with their declaration; ``before``, of the replacement.
+        repeated: how many lines of upstream's text they repeat less.
         changes: of the files that change.
         text: the replacement, whose imports may go.
         is_shared: whether ``Edits`` hold them.
@@ -58,9 +62,16 @@ class Candidate:
     path: Path
     before: int
     after: int
+    repeated: int
     changes: Mapping[Path, Changes]
     text: str
     is_shared: bool = False
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether they are worth a change of the config."""
+        is_much = self.repeated >= max(_REPEATED, self.before * _REPEATED_PART)
+        return self.after <= self.before * (1 if is_much else _MOST)
 
 
 @dataclass(frozen=True)
@@ -120,7 +131,7 @@ class Candidates:
             self._names[path] = taken | set(re.findall(r"^def (\w+)", "\n".join(blocks), re.MULTILINE))
             blocks = format_texts(blocks, path.parent, self.project)
             candidates.append(self._candidate(uses, declared, blocks, calls))
-        return [candidate for candidate in candidates if candidate.after <= candidate.before * _MOST]
+        return [candidate for candidate in candidates if candidate.is_gain]
 
     def _candidate(
         self, uses: Uses, declared: _Declared, blocks: Sequence[str], calls: Mapping[Path, Sequence[cst.Call]]
@@ -135,10 +146,20 @@ class Candidates:
             declared.path,
             before=text.count("\n") + 1 + len(declared.node.decorators),
             after=sum(block.count("\n") for block in blocks),
+            repeated=self._repeated(uses, text) - self._repeated(uses, "".join(blocks)),
             changes=changes,
             text=text,
             is_shared=bool(blocks) and blocks[0].startswith(f"{declared.name} = Edits()"),
         )
+
+    def _repeated(self, uses: Uses, text: str) -> int:
+        """How many lines of a text upstream's text of a target has, in the same order."""
+        use = next(use for use in uses.entries if use.function is not None)
+        source, function = self.uses.artifacts[use.loaded.label].plan.source, use.function
+        assert function is not None
+        theirs = _code_lines(source.lines[function.lineno - 1 : source.last_line(function)])
+        matcher = SequenceMatcher(None, _code_lines(text.split("\n")), theirs, autojunk=False)
+        return sum(block.size for block in matcher.get_matching_blocks())
 
     def _declared(self, uses: Uses, path: Path) -> _Declared:
         for node, position in self.files.get(path).positions.items():
@@ -175,6 +196,11 @@ class Candidates:
         edits = [*map(dropped_decorator, _gone_decorators(use, function)), *find_edits(source, function, new)]
         names = {new: old for old, new in use.planned.patch.name_map.items()}
         return [_mapped(edit, names) for edit in edits], bound_names(function, new)
+
+
+def _code_lines(lines: Sequence[str]) -> list[str]:
+    """Lines without their indent, comments and empty ones aside."""
+    return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _text_of(use: Use) -> str:

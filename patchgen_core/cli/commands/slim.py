@@ -61,8 +61,12 @@ def _print_slimmed(console: Console, results: Sequence[Slimmed], is_dry: bool, v
     patches = [patch for result in results for patch in result.patches]
     lines = sum(patch.before - patch.after for patch in patches)
     verb = "would become" if is_dry else "became"
-    text = f"{quantity(len(patches), 'replacement')} {verb} edits, {quantity(lines, 'line')} less."
-    console.print(Text(text if patches else "No replacement repeats upstream's text.", "green"))
+    done = f"{quantity(len(patches), 'replacement')} {verb} edits, {quantity(lines, 'line')} less."
+    text = done if patches else "No replacement would be shorter as edits."
+    left = sum(len(result.left) for result in results)
+    why = "the reasons are above" if verbose else "-v says why"
+    more = f" {quantity(left, 'other')} cannot be written as edits: {why}." if left else ""
+    console.print(Text(f"{text}{more}", "green"), soft_wrap=True)
 
 
 def _slimmed_data(results: Sequence[Slimmed], code: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@
 #    - @use_experts_implementation of DeepseekV3Experts
 #    - @use_kernel_forward_from_hub('RMSNorm') of DeepseekV3RMSNorm
 #
-#  Fingerprint: format=1 upstream=fac755282f38 config=84147dc7509a output=58334fbcb754
+#  Fingerprint: format=1 upstream=fac755282f38 config=84147dc7509a output=0ecd8d5a1ffe
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/deepseek_v3/modular_deepseek_v3.py.
@@ -819,7 +819,6 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
 
         loss = None
         logits = None

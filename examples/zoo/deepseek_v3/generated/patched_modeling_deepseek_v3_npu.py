@@ -31,7 +31,7 @@
 #    - @use_experts_implementation of DeepseekV3Experts
 #    - @use_kernel_forward_from_hub('RMSNorm') of DeepseekV3RMSNorm
 #
-#  Fingerprint: format=1 upstream=fac755282f38 config=f78fd8b0222e output=beade17f0a76
+#  Fingerprint: format=1 upstream=fac755282f38 config=f78fd8b0222e output=903c740be369
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/deepseek_v3/modular_deepseek_v3.py.
@@ -822,7 +822,6 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
 
         loss = None
         logits = None

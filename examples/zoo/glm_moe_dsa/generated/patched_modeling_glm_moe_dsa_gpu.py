@@ -33,7 +33,7 @@
 #    - @use_experts_implementation of GlmMoeDsaExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of GlmMoeDsaRMSNorm
 #
-#  Fingerprint: format=1 upstream=226f5a24b6aa config=b5deca5ecad4 output=ab0cec580fb0
+#  Fingerprint: format=1 upstream=226f5a24b6aa config=b5deca5ecad4 output=fe12179d3f80
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/glm_moe_dsa/modular_glm_moe_dsa.py.
@@ -917,7 +917,6 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
 
         loss = None
         logits = None

@@ -33,7 +33,7 @@
 #    - @use_experts_implementation of GlmMoeDsaExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of GlmMoeDsaRMSNorm
 #
-#  Fingerprint: format=1 upstream=226f5a24b6aa config=26b793202e6e output=516aeabd2c7b
+#  Fingerprint: format=1 upstream=226f5a24b6aa config=26b793202e6e output=42191fcde23a
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/glm_moe_dsa/modular_glm_moe_dsa.py.
@@ -920,7 +920,6 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
 
         loss = None
         logits = None
