@@ -73,7 +73,8 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
         raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None
     finally:
         for _, temporary in prepared:
-            os.unlink(temporary)
+            with suppress(OSError):  # its folder may have gone
+                os.unlink(temporary)
     return done
 
 

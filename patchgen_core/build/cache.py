@@ -12,19 +12,19 @@ import json
 import os
 import re
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.build.entry_folder import EntryFolder, is_old, touch
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import run_ruff
 from patchgen_core.build.selection import Selection
 from patchgen_core.config.input_recording import Input
-from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.files import digest, file_digest, text_digest, write_files
 from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
 from patchgen_core.project.project import Project
@@ -36,7 +36,6 @@ _FORMAT = 1
 _ROOMS = ("syntax", "project", "upstream", "config", "codegen", "build")
 """Whose code decides what a config makes."""
 _ENTRY = re.compile(r"[0-9a-f]{40}\.json")
-_DAY = 24 * 60 * 60
 _RESULTS = "results"
 
 
@@ -54,15 +53,6 @@ class CacheInfo:
     release_size: int = 0
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """The file of a result: where it is, its size, and when it was used."""
-
-    path: Path
-    size: int
-    used: float
-
-
 class Cache:
     """The kept results of a project, in the folder that ``PATCHGEN_CACHE_DIR`` or the project says by default.
 
@@ -73,6 +63,7 @@ class Cache:
         self.project = project
         self.folder = folder or cache_folder(project)
         self.failure = ""
+        self._entries = EntryFolder(self.folder / _RESULTS, _ENTRY, LIMIT)
 
     def find(self, selection: Selection, path: Path, reader: InputReader) -> list[ConfigResult]:
         """The results of a config file whose generated files are what they should be; none unless all are known."""
@@ -80,15 +71,15 @@ class Cache:
             file = self._file(path, selection.name, reader)
             with open(file, "rb") as stream:
                 entry = json.loads(stream.read())
-                is_old = os.fstat(stream.fileno()).st_mtime < time.time() - _DAY
+                used = os.fstat(stream.fileno()).st_mtime
             inputs = {(kind, name): state for kind, name, state in entry["inputs"]}
             if not all(reader.read(*each) == state for each, state in inputs.items()):
                 return []
             results = [_result(selection, path, config, inputs) for config in entry["configs"]]
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PatchgenError):
             return []
-        if is_old:
-            _touch(file)
+        if is_old(used):
+            touch(file)
         return [result for result in results if result is not None] if None not in results else []
 
     def keep(self, selection: Selection, outcomes: Sequence[Outcome], reader: InputReader) -> None:
@@ -102,22 +93,15 @@ class Cache:
             if entries:
                 prepare_folder(self.folder)
             write_files(entries)
-            self._bound()
+            self._entries.bound()
         except PatchgenError as error:
             self.failure = f"'{display_path(self.folder)}' {error.problems[0].message}"
-
-    def _bound(self) -> None:
-        """Remove the results that were used least recently, when there are more than are kept."""
-        if len(self._paths()) <= LIMIT:
-            return
-        by_use = sorted(self._files(), key=lambda file: file.used)
-        _remove(file.path for file in by_use[: -LIMIT * 3 // 4])
 
     def info(self) -> CacheInfo:
         """What it holds."""
         from patchgen_core.upstream.release_cache import kept_releases
 
-        files = list(self._files())
+        files = list(self._entries.files())
         releases = kept_releases(self.folder / RELEASES)
         return CacheInfo(
             self.folder,
@@ -129,31 +113,13 @@ class Cache:
 
     def clear(self) -> int:
         """Remove every result and nothing else, and return how many; a PatchgenError when one cannot be removed."""
-        paths = self._paths()
-        _remove(paths)
-        return len(paths)
+        return self._entries.clear()
 
     def clear_releases(self) -> int:
         """Remove every kept release of upstream and return how many; a PatchgenError when one cannot be removed."""
         from patchgen_core.upstream.release_cache import remove_releases
 
         return remove_releases(self.folder / RELEASES)
-
-    def _files(self) -> Iterator[_Kept]:
-        """The results that are there; what goes meanwhile is not one of them."""
-        for path in self._paths():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            yield _Kept(path, status.st_size, status.st_mtime)
-
-    def _paths(self) -> list[Path]:
-        folder = self.folder / _RESULTS
-        try:
-            return [folder / name for name in os.listdir(folder) if _ENTRY.fullmatch(name)]
-        except OSError:
-            return []
 
     def _file(self, path: Path, name: str | None, reader: InputReader) -> Path:
         config = reader.name_of(path) or ""
@@ -182,23 +148,6 @@ def generator_files() -> list[Path]:
 
 def _hash_generator() -> str:
     return digest("".join(file_digest(file) or "" for file in generator_files()).encode())
-
-
-def _remove(files: Iterable[Path]) -> None:
-    """Remove files, which another process may have done; a PatchgenError when one cannot be removed."""
-    for path in files:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
-
-
-def _touch(file: Path) -> None:
-    """Mark a result as used; a folder that cannot be written to is used as it is."""
-    try:
-        os.utime(file)
-    except OSError:
-        return
 
 
 def _entry(outcomes: Sequence[Outcome]) -> str:
