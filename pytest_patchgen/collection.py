@@ -6,6 +6,7 @@ import fnmatch
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.kept.keeping import find_fresh, is_everything_kept
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import Session
@@ -24,7 +26,7 @@ from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from patchgen_core.project.table import load_project
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.hook_functions import model_setups, toy_builders
-from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, ProjectFile, RunState
+from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, GateItem, ProjectFile, RunState
 
 
 class Collection:
@@ -167,16 +169,25 @@ class Collection:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is going to run: configs are made together, and what is slow to start is started."""
         items = [item for item in session.items if isinstance(item, CheckItem)]
-        for item in items:
-            if isinstance(item.parent, ConfigFile):
-                self.session.chosen.setdefault(item.path, set()).add(item.check)
-        if self.is_worker or self.config.option.collectonly:
+        if self.config.option.collectonly:
             return
-        names = {item.check for item in items}
+        names = self._find_fresh(items)
+        if self.is_worker:
+            return
         self._refuse_machine(names)
         if self.project is not None:
             for check in self._gate_checks(names):
                 check.prepare(self.project)
+
+    def _find_fresh(self, items: Sequence[CheckItem]) -> set[str]:
+        """The names of the checks of which something has to run; the session gets to know of which configs."""
+        own = [(item.gate_check, item.path, item.name) for item in items if isinstance(item, GateItem)]
+        fresh = {check.name for check, _, _ in find_fresh(self.session, own)}
+        others = [item for item in items if not isinstance(item, GateItem)]
+        for item in others:
+            if isinstance(item.parent, ConfigFile):
+                self.session.chosen.setdefault(item.path, set()).add(item.check)
+        return fresh | {item.check for item in others}
 
     def _gate_checks(self, names: Iterable[str]) -> Iterator[Check]:
         return (check for check in self.checks if isinstance(check, Check) and check.name in names)
@@ -184,14 +195,22 @@ class Collection:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Look for the device before workers of this machine are started."""
-        if node.gateway.spec.popen:
+        if node.gateway.spec.popen and not self._is_kept:
             self._refuse_machine(self.names)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
         """Have one process import torch for the workers of this machine, where several may check models."""
-        if sum(bool(spec.popen) for spec in specs) > 1 and self._needs_torch:
+        if sum(bool(spec.popen) for spec in specs) > 1 and self._needs_torch and not self._is_kept:
             self._fork_server.start()
+
+    @cached_property
+    def _is_kept(self) -> bool:
+        """Whether workers that run all configs have nothing to run."""
+        checks = [check for check in self.checks if isinstance(check, Check)]
+        if not self.is_whole or self.project is None or len(checks) < len(self.checks):
+            return False
+        return is_everything_kept(self.session, checks, (*self.configs, self.project.base / PYPROJECT))
 
     def _refuse_machine(self, names: Iterable[str]) -> None:
         """Raise a UsageError once, and not in every item, where this machine has not what is asked for."""

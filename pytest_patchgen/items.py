@@ -11,6 +11,7 @@ import pytest
 
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.kept.keeping import list_items, run_check
 from patchgen_core.checks.result import BAD, CheckResult, clean, pack, unpack, with_paths
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.verdicts import judge_results
@@ -128,7 +129,7 @@ class GateItem(CheckItem):
     def examine(self) -> Iterable[CheckResult]:
         """Have the gate's check run."""
         try:
-            return tuple(self.gate_check.run(self.path, self.name))
+            return run_check(self.run_state.session, self.gate_check, self.path, self.name)
         except pytest.skip.Exception as error:
             raise self._skipped_itself(error) from None
 
@@ -155,7 +156,7 @@ class ConfigFile(pytest.File):
         """The checks of the config."""
         for check in self.config.stash[RUN_STATE].checks:
             if isinstance(check, Check):
-                for name in check.items(self.path):
+                for name in list_items(self.config.stash[RUN_STATE].session, check, self.path):
                     yield GateItem.from_parent(self, name=name, gate_check=check)
             else:
                 yield from check.make(self)
@@ -168,5 +169,5 @@ class ProjectFile(pytest.File):
         """What concerns no config of the project."""
         for check in self.config.stash[RUN_STATE].checks:
             if isinstance(check, Check):
-                for name in check.project_items(self.path):
+                for name in list_items(self.config.stash[RUN_STATE].session, check, self.path):
                     yield GateItem.from_parent(self, name=name, gate_check=check)

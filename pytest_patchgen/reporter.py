@@ -196,7 +196,7 @@ class Reporter:
     def _print(self, tw: TerminalWriter, report: GateReport) -> None:
         verbosity = self.config.get_verbosity()
         has_table = bool(report.results) and verbosity >= 0
-        has_notes = verbosity > 0 and any(record.notes for record in report.results)
+        has_notes = verbosity > 0 and any(record.notes or record.made for record in report.results)
         lines = list(self._lines(report))
         if not (tw.hasmarkup or warnings_of(report) or has_notes or self.problems):
             table = gate_lines(report, verbosity > 0) if has_table else []

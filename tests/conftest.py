@@ -40,6 +40,7 @@ from patchgen_core.workers.collector import without_collector
 from tests.python_server import CAN_FORK, SOCKET, PythonServer, run_python
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
+os.environ.setdefault("PATCHGEN_KEEP_CHECKS", "0")  # tests count on running, but for those of what is kept
 
 ROOT = Path(__file__).parents[1]
 TESTS = Path(__file__).parent

@@ -17,11 +17,13 @@ class Check:
 
     A subclass implements :meth:`run`, and :meth:`items` when there is not one item for each config file. Its first
     line of documentation is what reports say it means. ``name`` names its items, its mark ``patchgen_<name>`` and its
-    column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU.
+    column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU. Without
+    ``runs_code`` it reads the project's code and runs none of it.
     """
 
     name: ClassVar[str]
     on_device: ClassVar[bool] = False
+    runs_code: ClassVar[bool] = True
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -33,6 +35,16 @@ class Check:
     def project_items(self, path: Path) -> Iterator[str]:
         """The names of the items that concern no single config of a project, listed under its ``pyproject.toml``."""
         yield from ()
+
+    def inputs(self, path: Path) -> Iterable[Path] | None:
+        """Files and folders that the results for a config file depend on, beside what the gate looks at for every
+        check; None where that is not known, and then no result is kept for the next run.
+
+        The gate looks at everything in the config's folder, at what that imports of the project, ``pyproject.toml``,
+        what is installed, the environment and the machine. Only what a class says itself counts, and not what it
+        inherits.
+        """
+        return None
 
     def prepare(self, project: Project) -> None:
         """Start what takes long to start, while other checks run."""

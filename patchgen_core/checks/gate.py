@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.kept.keeping import find_fresh, list_items, run_check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
@@ -36,10 +36,9 @@ class Gate:
 
     def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
         """What there is to run for config files, and for projects as a whole, given their folders."""
-        of_configs = ((path, check, check.items(path)) for path in configs for check in self.checks)
-        files = [folder / PYPROJECT for folder in projects]
-        of_projects = ((path, check, check.project_items(path)) for path in files for check in self.checks)
-        return [Item(path, name, check) for path, check, names in chain(of_configs, of_projects) for name in names]
+        paths = [*configs, *(folder / PYPROJECT for folder in projects)]
+        listed = ((path, check, list_items(self.session, check, path)) for path in paths for check in self.checks)
+        return [Item(path, name, check) for path, check, names in listed for name in names]
 
     def run(self, items: Sequence[Item]) -> Iterator[CheckResult]:
         """Run items one after the other; yields the results of each as soon as it is done, with its seconds."""
@@ -52,20 +51,21 @@ class Gate:
                 yield replace(result, item=self.node_id(item), seconds=seconds)
 
     def refuse_machine(self, items: Iterable[Item]) -> None:
-        """Raise a PatchgenError at once when the machine has not what the settings ask for."""
-        for check in dict.fromkeys(item.check for item in items):
+        """Raise a PatchgenError at once when the machine lacks what the settings ask for and an item has to run."""
+        for check in dict.fromkeys(item.check for item in self._find_fresh(items)):
             check.refuse_machine(self.session.home)
 
     def choose(self, items: Iterable[Item]) -> None:
         """Note what is going to run: configs are made together, and what is slow to start is started."""
-        checks: dict[Check, None] = {}
-        for item in items:
-            if item.path.name != PYPROJECT:
-                self.session.chosen.setdefault(item.path, set()).add(item.check.name)
-            checks[item.check] = None
+        fresh = self._find_fresh(items)
         if self.session.home is not None:
-            for check in checks:
+            for check in dict.fromkeys(item.check for item in fresh):
                 check.prepare(self.session.home)
+
+    def _find_fresh(self, items: Iterable[Item]) -> list[Item]:
+        """The items of which no result is kept; the session gets to know which configs these are about."""
+        places = [(item.check, item.path, item.name) for item in items]
+        return [Item(path, name, check) for check, path, name in find_fresh(self.session, places)]
 
     def node_id(self, item: Item) -> str:
         """An item's path from the project's root, and its name, as pytest calls it."""
@@ -76,7 +76,7 @@ class Gate:
 def run_item(item: Item, session: Session) -> tuple[CheckResult, ...]:
     """The results of an item; what prevents a check from being done is its result as well."""
     try:
-        results = judge_results(item.check.run(item.path, item.name), item.name, session)
+        results = judge_results(run_check(session, item.check, item.path, item.name), item.name, session)
     except PatchgenError as error:
         results = (_error(item, session, error.problems),)
     except Exception as error:

@@ -75,6 +75,7 @@ class CheckResult:
         reason: why the check was skipped.
         tables: the figures behind the errors.
         held: findings that the project's baseline holds back.
+        made: when an earlier run made it that it is kept from, in seconds since 1970; 0 where this run did.
         unused: allowances that nothing came of here.
         siblings: names of the items that such an allowance may also be for, this one's among them.
         picture: file that shows the figures; empty for none.
@@ -107,6 +108,7 @@ class CheckResult:
     seconds: float = 0.0
     copies: tuple[str, ...] = ()
     held: tuple[Problem, ...] = ()
+    made: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))

@@ -141,6 +141,11 @@ class Session:
         resource: _Resource = self._resources[key]
         return resource
 
+    def opened_files(self, project: Project) -> set[str]:
+        """The files that processes of a project have opened, of the system and of what is installed none."""
+        of_project = (resource for (other, _), resource in self._resources.items() if other == project)
+        return set().union(*(getattr(resource, "opened", ()) for resource in of_project))
+
     def close(self) -> None:
         """End what was started, and forget everything."""
         for resource in self._resources.values():
@@ -160,7 +165,7 @@ class Session:
 
     def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
         """What config files make, as far as the names of the files go; none is made for that."""
-        cache, reader = None if self.artifacts else self.cache(project), InputReader(project)
+        cache, reader = self.cache(project), InputReader(project)
         selection = Selection(project)
         outcomes: list[Outcome] = []
         for path in paths:

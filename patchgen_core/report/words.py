@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import time
+
 
 def quantity(number: int, word: str) -> str:
     """A number of things: ``1 patch``, ``2 patches``, ``0 configs``."""
     return f"{number} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
+
+
+_UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def age(moment: float) -> str:
+    """How long ago a moment was, in seconds since 1970, in its largest unit: ``2 h ago``; what lies ahead is now."""
+    seconds = max(int(time.time() - moment), 0)
+    unit, size = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
+    number = seconds // size
+    return f"{number} {unit}{'s' * (unit == 'day' and number != 1)} ago"

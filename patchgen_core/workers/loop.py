@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import read_frame, write_frame
 from patchgen_core.workers.generated_modules import import_generated_modules_from_text
+from patchgen_core.workers.opened_files import list_opened_files, watch_opened_files
 from patchgen_core.workers.phases import take
 
 
@@ -26,6 +27,7 @@ def serve(handler: str) -> None:
     os.dup2(2, 1)  # what is printed is no answer
     _dump_stack_at_death()
     import_generated_modules_from_text()
+    watch_opened_files()
     requests = _read_requests()
     module, _, name = handler.partition(":")
     while True:
@@ -35,7 +37,7 @@ def serve(handler: str) -> None:
             answer, problems = answer_to(request), None
         except PatchgenError as error:
             answer, problems = None, error.problems
-        write_frame(answers, (answer, problems, take()))
+        write_frame(answers, (answer, problems, take(), list_opened_files()))
 
 
 def _read_requests() -> SimpleQueue[bytes]:

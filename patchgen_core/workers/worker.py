@@ -49,12 +49,16 @@ class Worker:
         time_limit: seconds that one request may take.
         roots: folders that come first on its ``sys.path``, before those of this process.
         output_kept: how many bytes of the last that it wrote are told when it dies.
+
+    Attributes:
+        opened: the files that its processes opened to read, of the system and of what is installed none.
     """
 
     def __init__(
         self, handler: str, time_limit: float, roots: Iterable[str | Path] = (), output_kept: int = 4000
     ) -> None:
         self.handler, self.time_limit, self.roots, self.output_kept = handler, time_limit, tuple(roots), output_kept
+        self.opened: set[str] = set()
         self._process: WorkerProcess | None = None
         self._output: IO[bytes] | None = None
         self._unread_answers = 0
@@ -104,7 +108,7 @@ class Worker:
             with _time_limit(process, self.time_limit) as is_late:
                 self._send(process, request)
                 frame = self._read_answer(process)
-                answer, problems, seconds = load_answer(frame) if frame is not None else (None, None, {})
+                answer, problems, seconds, opened = load_answer(frame) if frame is not None else (None, None, {}, ())
         except BrokenPipeError:
             frame = None
         except pickle.UnpicklingError as error:
@@ -116,6 +120,7 @@ class Worker:
             is_killed = is_late.is_set()
             raise self._died(f"no answer within {self.time_limit:g} s" if is_killed else _how_it_ended(process))
         count(seconds)
+        self.opened.update(opened)
         if problems is not None:
             raise PatchgenError.from_problems(problems)
         return answer

@@ -59,7 +59,7 @@ def check(
     results |= results_made_here
     if cache is not None and results_made_here:
         cache.keep(selection, _outcomes(results_made_here), reader)
-    rivals = _find_rivals(results)
+    rivals = find_rivals(results)
     if not rivals.issubset(results_made_here):
         results |= _make(selection, [path for path in paths if path in rivals], loader, progress)
     in_order = {path: results[path] for path in paths}
@@ -131,7 +131,7 @@ def _make(selection: Selection, paths: Sequence[Path], loader: Loader | None, pr
     return results
 
 
-def _find_rivals(results: _Results) -> set[Path]:
+def find_rivals(results: _Results) -> set[Path]:
     """Config files that write a file which another one writes as well: an error that only shows side by side."""
     owners: dict[str, set[Path]] = {}
     for path, of_path in results.items():

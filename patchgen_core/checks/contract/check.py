@@ -22,6 +22,7 @@ class ContractCheck(Check):
     """The generated module keeps what upstream and its other patches rely on."""
 
     name = CONTRACT
+    runs_code = False
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -36,6 +37,14 @@ class ContractCheck(Check):
             settings, sources = self.session.settings, self.session.loader(project).sources
             self._contracts[project] = Contracts(project, sources, settings.select, settings.ignore)
         return self._contracts[project]
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """The whole package: rules look at what other modules define and register."""
+        project = self.session.project(path)
+        modules = filter(None, map(project.module_path, project.kernels))
+        top = project.import_roots[0] / project.package_prefix.partition(".")[0]
+        folders = [module.parent for module in modules if module.name == "__init__.py"]
+        return [project.search_root, *([top] if top.is_dir() else []), *folders]
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
         """Run the contract rules over what the file's configs make."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,10 @@ class ConverterCheck(ModelCheck):
 
     name = "converter"
     file = "checkpoint_tensor_converter.py"
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
 
     def items(self, path: Path) -> Iterator[str]:
         """One item, if there is a converter beside the config or its package registers classes."""

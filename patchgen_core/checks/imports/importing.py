@@ -42,6 +42,11 @@ class Importer:
         self.setups = tuple(filter(None, (project.setup, *setups)))
         self.worker, self._set_up_worker = (Worker(_HANDLER, time_limit, project.import_roots) for _ in range(2))
 
+    @property
+    def opened(self) -> set[str]:
+        """The files that the processes have opened, less those of the children that import."""
+        return self.worker.opened | self._set_up_worker.opened
+
     def close(self) -> None:
         """End the processes."""
         self.worker.close()
@@ -169,6 +174,10 @@ class ImportCheck(Check):
     """The generated module imports, and exports what upstream exports."""
 
     name = "import"
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
         """Import what is checked in, or what a run that rewrites files puts there."""

@@ -32,6 +32,10 @@ class KernelCheck(Check):
         """None: kernels are checked for the project."""
         yield from ()
 
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
+
     def project_items(self, path: Path) -> Iterator[str]:
         """One item for every kernel that can run here; one that fails when they cannot be told."""
         project = self.session.project(path)

@@ -62,6 +62,11 @@ class ModelProcess:
         self._preparation = RUN_SETUPS if self.setups else RUN_MODELS
         self._kernels: list[KernelName] | CheckResult | None = None
 
+    @property
+    def opened(self) -> set[str]:
+        """The files that the process has opened."""
+        return self.worker.opened
+
     def close(self) -> None:
         """End the process."""
         self.worker.close()

@@ -45,6 +45,10 @@ class ParityCheck(ModelCheck):
         self._libraries: dict[Project, Library] = {}
         self._foreign: dict[Path, str] = {}
 
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
+
     def items(self, path: Path) -> Iterator[str]:
         """One item for each implementation that the slots offer, or one that fails when they cannot be told."""
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+
 from patchgen_core.checks.model_process.check import BesideCheck
 
 _ROOM = "patchgen_core.checks.plan"
@@ -14,3 +17,7 @@ class PlanCheck(BesideCheck):
     file = "parallel_plan.py"
     function = f"{_ROOM}.comparison:check_request"
     preparation = f"{_ROOM}.comparison:prepare_request"
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()

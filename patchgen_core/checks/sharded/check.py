@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
@@ -30,6 +30,10 @@ class ShardedCheck(ModelCheck):
 
     name = "sharded"
     preparation = f"{_ROOM}.comparison:prepare_request"
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
 
     def items(self, path: Path) -> Iterator[str]:
         """One item for each mesh."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen_core.checks.result import BAD, STATUS_STYLE, CheckResult
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.gate.report import GateReport, find_worst, is_config
-from patchgen_core.report.words import quantity
+from patchgen_core.report.words import age, quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -187,4 +187,6 @@ def print_closing(
         about = f"{result.config}: {result.name}" if result.check == "parity" else result.config
         for note in result.notes:
             console.print(Text(f"{about}: {note}", "dim"), soft_wrap=True)
+        if result.made:
+            console.print(Text(f"{result.config}: {result.name}: kept from {age(result.made)}", "dim"), soft_wrap=True)
     print_problems(console, problems)

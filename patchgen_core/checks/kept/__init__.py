@@ -1,0 +1,1 @@
+"""Results of checks that hold for as long as everything that went into them stays the same."""

@@ -1,0 +1,143 @@
+"""Kept results on disk: a file for each item of a config, beside those of the drift check.
+
+A file is a line with the hash of what follows, and JSON. What cannot be read, is cut off, was changed, has another
+format or belongs to another user counts as not there. Files are replaced as a whole, so that any number of processes
+can use one folder. There is nothing in them that is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from patchgen_core.build.entry_folder import EntryFolder, is_old, touch
+from patchgen_core.files import digest, write_files
+from patchgen_core.project.cache_folder import prepare_folder
+
+LIMIT = 8192
+"""How many files are kept, of some 10 KiB each; the ones that were used least recently go."""
+FOLDER = "checks"
+FORMAT = 1
+_ENTRY = re.compile(r"(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}\.json")
+
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept of one item, or the names of the items of a config.
+
+    Attributes:
+        path: the config file, from the project's root.
+        item: such as ``parity[eager]``; empty for the names of all.
+        machine: hash of the machine's states.
+        made: when, in seconds since 1970.
+        seconds: how long it took.
+        inputs: kind, name and state of everything else that went in.
+        results: as :func:`~patchgen_core.checks.result.pack` gives them.
+        names: the names of the items, by check.
+    """
+
+    path: str
+    item: str
+    machine: str
+    made: float
+    seconds: float
+    inputs: tuple[tuple[str, str, Any], ...]
+    results: tuple[dict[str, Any], ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The states of a machine by name, for telling which of them changed."""
+
+    states: Mapping[str, str]
+
+
+def hash_machine(states: Mapping[str, str]) -> str:
+    """The hash that stands for a machine's states."""
+    return digest(repr(sorted(states.items())).encode("utf-8", "surrogateescape"))[:24]
+
+
+class EntryStore:
+    """The kept results in the folder of a project's cache."""
+
+    def __init__(self, cache_folder: Path) -> None:
+        self.cache_folder = cache_folder
+        self.folder = cache_folder / FOLDER
+        self.files = EntryFolder(self.folder, _ENTRY, LIMIT)
+
+    def find(self, path: str, item: str, machine: str) -> Entry | None:
+        """What is kept of an item on such a machine; None where there is nothing that can be trusted."""
+        return self._read_entry(self.folder / f"{_prefix(path, item)}-{machine}.json", path, item, machine)
+
+    def find_all(self, path: str, item: str) -> list[Entry]:
+        """What is kept of an item on whichever machine, newest first."""
+        start = f"{_prefix(path, item)}-"
+        files = (file for file in self.files.paths() if file.name.startswith(start))
+        entries = (self._read_entry(file, path, item, file.stem.removeprefix(start)) for file in files)
+        return sorted(filter(None, entries), key=lambda entry: -entry.made)
+
+    def machine(self, name: str) -> Machine | None:
+        """The states that a hash stands for."""
+        machine = _read(self.folder / f"machine-{name}.json", Machine)
+        return machine if machine is not None and hash_machine(machine.states) == name else None
+
+    def keep(self, entries: Iterable[Entry], machine: Mapping[str, str]) -> None:
+        """Keep results of this machine; a PatchgenError where they cannot be written."""
+        entries = list(entries)
+        if not entries:
+            return
+        prepare_folder(self.cache_folder)
+        files = [(self.folder / f"{_prefix(e.path, e.item)}-{e.machine}.json", _text(e)) for e in entries]
+        description = self.folder / f"machine-{hash_machine(machine)}.json"
+        write_files([(description, _text(Machine(machine))), *files])
+        self.files.bound()
+
+    def _read_entry(self, file: Path, path: str, item: str, machine: str) -> Entry | None:
+        entry = _read(file, Entry)
+        if entry is None or (entry.format, entry.path, entry.item, entry.machine) != (FORMAT, path, item, machine):
+            return None
+        return entry
+
+
+def _prefix(path: str, item: str) -> str:
+    return digest(f"{path}::{item}".encode("utf-8", "surrogateescape"))[:20]
+
+
+def _text(value: Entry | Machine) -> str:
+    body = msgspec.json.encode(value)
+    return f"{digest(body)}\n{body.decode()}"
+
+
+def _read(file: Path, kind: type[_Kind]) -> _Kind | None:
+    try:
+        with open(file, "rb") as stream:
+            status = os.fstat(stream.fileno())
+            data = stream.read()
+    except OSError:
+        return None
+    head, _, body = data.partition(b"\n")
+    if not _is_own(status) or head != digest(body).encode():
+        return None
+    try:
+        value = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    if is_old(status.st_mtime):
+        touch(file)
+    return value
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Whether a file belongs to whom this process runs for: what others wrote is not believed."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()

@@ -1,0 +1,71 @@
+"""Sessions of pytest, with workers and without, and the command share what is kept of checks, and tell why."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from patchgen_core.checks.kept.keeping import SWITCH
+from tests.conftest import CONFIG as CONFIG_FILE
+from tests.conftest import PATCH, Workspace
+from tests.plugin.conftest import CONFIG, run
+
+STATIC = ("--patchgen", "--patchgen-checks=drift,contract", "-p", "no:cacheprovider")
+NOTE = re.compile(r"proj\.models\.toy\.toy_gpu_patch_gen_config: contract: kept from \d+ (s|min) ago")
+
+
+@pytest.fixture
+def kept(gated: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    monkeypatch.setenv(SWITCH, "1")
+    return gated
+
+
+def test_sessions_with_and_without_workers_use_what_is_kept(kept: Workspace, pytester: pytest.Pytester) -> None:
+    serial = [run(pytester, kept, *STATIC, "-v", apart=True) for _ in range(2)]
+    assert [bool(NOTE.search(session.stdout.str())) for session in serial] == [False, True]
+    spread = [run(pytester, kept, *STATIC, "-v", "-n", "2") for _ in range(2)]
+    assert NOTE.search(spread[-1].stdout.str())
+    for session in (*serial, *spread):
+        session.assert_outcomes(passed=3)
+    assert not NOTE.search(run(pytester, kept, *STATIC, "-v", "--patchgen-no-cache", apart=True).stdout.str())
+
+
+def test_the_command_tells_what_is_kept_and_why_it_holds_no_more(kept: Workspace) -> None:
+    checks = ("--checks=drift,contract", "-v")
+    item = f"{CONFIG}::contract"
+    assert kept.patchgen("cache", "why", item).stdout == f"{item}: not kept: it has not been clean yet\n"
+    assert not NOTE.search(kept.patchgen("gate", *checks).stdout)
+    assert NOTE.search(kept.patchgen("gate", *checks).stdout)
+    assert re.fullmatch(
+        rf"{re.escape(item)}: kept from \d+ s ago, and holds\n", kept.patchgen("cache", "why", item).stdout
+    )
+    kept.config(PATCH + "\n# a remark\n", CONFIG_FILE)
+    kept.write("proj/models/toy/parallel_plan.py", "")
+    told = kept.patchgen("cache", "why", item, ACME_MODE="fast").stdout.splitlines()
+    assert re.fullmatch(rf"{re.escape(item)}: since it was kept \d+ s ago:", told[0])
+    assert told[1:] == [
+        "  new: variable ACME_MODE",
+        f"  changed: {CONFIG}",
+        "  new: proj/models/toy/parallel_plan.py",
+    ]
+    assert not NOTE.search(kept.patchgen("gate", *checks).stdout)
+    assert not NOTE.search(kept.patchgen("gate", *checks, "--no-cache").stdout)
+    assert re.search(r"^\d+ files of checks, \d+ KiB$", kept.patchgen("cache", "info").stdout, re.MULTILINE)
+    assert " of checks removed from " in kept.patchgen("cache", "clear").stdout
+    assert not NOTE.search(kept.patchgen("gate", *checks).stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["why"], "patchgen cache why takes a config and a check"),
+        (["info", "a.py"], "patchgen cache info takes no 'a.py'"),
+        (["why", f"{CONFIG}::contrakt"], f"there is no item 'contrakt' in '{CONFIG}'"),
+        (["why", "nowhere/a_patch_gen_config.py"], "there is no config file 'nowhere/a_patch_gen_config.py'"),
+    ],
+)
+def test_wrong_questions_are_told_so(kept: Workspace, arguments: list[str], message: str) -> None:
+    done = kept.patchgen("cache", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
