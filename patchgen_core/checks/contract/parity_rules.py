@@ -127,9 +127,9 @@ config.exclude_from_output("LlamaForSequenceClassification", "LlamaForTokenClass
             "Besides a slip in `__init__` or `_init_weights` there is a trap. transformers treats classes outside its "
             "package as custom code and skips modules that have no parameters or buffers of their own. A branch of "
             "`_init_weights` that fills a block's children then never runs, and they keep other values. GPT-2, "
-            "Qwen3-Next and about 80 other modules of transformers do this. Where that is the cause, parity proves it: "
-            "it initializes the model again with an `_initialize_weights` that skips nothing, and prints the patch. "
-            "`patchgen new` and `patchgen adopt` write it themselves."
+            "Qwen3-Next and about 80 other modules of transformers do this. Where that is the cause, parity proves "
+            "it: it initializes the model again with an `_initialize_weights` that skips nothing, and prints the "
+            "patch. `patchgen new` and `patchgen adopt` write it themselves."
         ),
         failing=_on_llama(_START.replace("INITIALIZED", "pass")),
         passing=_on_llama(_START.replace("INITIALIZED", "super()._init_weights(module)")),
