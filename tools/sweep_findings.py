@@ -50,6 +50,12 @@ UPSTREAM_DEFECTS = (
         "calls 'LlavaOnevisionModel.pack_image_features' and passes 'vision_feature_select_strategy'",
         "the method of the inner model has no such parameter",
     ),
+    UpstreamDefect(
+        "modeling_dots3_note",
+        "PG226",
+        "'Dots3NoteAudioAttention.forward' uses 'self.layer_idx'",
+        "raises where a cache is passed, which no caller in the module does",
+    ),
 )
 LITERAL = {
     "PG212": "a method with its own text under a decorator that routes around it",

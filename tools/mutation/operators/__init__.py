@@ -16,6 +16,7 @@ from tools.mutation.operators.callees import call_mutants
 from tools.mutation.operators.imports import import_mutants
 from tools.mutation.operators.names import addition_mutants, exclusion_mutants, shadowing_mutants
 from tools.mutation.operators.outputs import (
+    attribute_mutants,
     external_mutants,
     member_mutants,
     output_mutants,
@@ -37,6 +38,7 @@ BY_RULE: dict[str, Callable[[Config], Iterator[RuleMutant]]] = {
     "PG223": return_mutants,
     "PG224": external_mutants,
     "PG225": import_mutants,
+    "PG226": attribute_mutants,
 }
 IN_CODE: tuple[Callable[[Scope], Iterator[Edit]], ...] = (
     values.flipped_signs,

@@ -1,4 +1,4 @@
-"""Defects of what is made, held and returned: PG205, PG206, PG222, PG223 and PG224."""
+"""Defects of what is made, held and returned: PG205, PG206, PG222, PG223, PG224 and PG226."""
 
 from __future__ import annotations
 
@@ -66,6 +66,35 @@ def member_mutants(config: Config) -> Iterator[RuleMutant]:
                 expected = tuple(Expected(owner, (f"'{name}'",), f"self.{name}") for owner in readers)
                 if expected:
                     yield RuleMutant("loses an attribute", f"{cls}.{name}", text, "PG222", expected)
+
+
+def attribute_mutants(config: Config) -> Iterator[RuleMutant]:
+    """Every override reads each attribute under another name, the first time that it does."""
+    for piece in config.pieces:
+        cls = piece.owner.partition(".")[0]
+        if piece.call != "override_method" or not piece.is_bound or not _is_module(config, cls):
+            continue
+        for name in sorted({node.attr for node in _read_by(piece.node()) if not node.attr.startswith("__")}):
+            changed = piece.function()
+            next(node for node in _read_by(changed) if node.attr == name).attr = f"{name}_{NEW}"
+            text = config.with_changes({piece.index: ast.unparse(changed)})
+            expected = (Expected(piece.owner, (f"'{name}_{NEW}'",), f"self.{name}_{NEW}"),)
+            yield RuleMutant("misspells an attribute", f"{piece.owner}: {name}", text, "PG226", expected)
+
+
+def _is_module(config: Config, cls: str) -> bool:
+    """Whether upstream's class is a module of torch."""
+    classes = config.original.classes
+    line = config.original.line_of(cls) if cls in classes else []
+    return any(
+        "Module" in ast.unparse(base) or "PreTrained" in ast.unparse(base) for c in line for base in classes[c].bases
+    )
+
+
+def _read_by(node: ast.AST) -> list[ast.Attribute]:
+    """The attributes of ``self`` that a method reads."""
+    attributes = (inner for inner in ast.walk(node) if isinstance(inner, ast.Attribute))
+    return [a for a in attributes if isinstance(a.ctx, ast.Load) and ast.unparse(a.value) == "self"]
 
 
 def _set_by(piece: Piece) -> set[str]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen_core.checks.contract.members import hands_itself_on, members
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.checks.contract.unreachable import Unreachable
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
-from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, inside, statements
+from patchgen_core.syntax.nodes import Function, inside
 from patchgen_core.syntax.signatures import instance_name
 
-_REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
-_BUILTIN_READERS = frozenset(["super", "isinstance", "hasattr", "getattr", "setattr", "type", "print", "id", "len"])
 _UPSTREAM = """
 class Attention:
     def __init__(self, config):
@@ -47,8 +44,8 @@ def _lost_members(subject: Subject, name: str, cls: Class) -> set[str]:
         return set()
     if _hands_itself_on(subject, name):
         return set()
-    ours = _members(subject.inference, cls)
-    theirs = _members(subject.upstream_inference, Class(subject.upstream, before))
+    ours = members(subject.inference, cls)
+    theirs = members(subject.upstream_inference, Class(subject.upstream, before))
     return set() if ours is None or theirs is None else theirs - ours
 
 
@@ -57,50 +54,13 @@ def _hands_itself_on(subject: Subject, name: str) -> bool:
     function = subject.generated.function(f"{name}.__init__")
     if function is None or not subject.is_own(f"{name}.__init__"):
         return False
-    instance = instance_name(function)
-    for call in (node for node in inside(function) if isinstance(node, ast.Call)):
-        is_known = not isinstance(call.func, ast.Name) or call.func.id in _BUILTIN_READERS
-        if not is_known and any(isinstance(a, ast.Name) and a.id == instance for a in call.args):
-            return True
-    return False
-
-
-def _members(inference: Inference, cls: Class) -> set[str] | None:
-    """The methods and attributes of a class and its bases; None when some of them cannot be told."""
-    names: set[str] = set()
-    for base in inference.bases(cls):
-        if base is None:
-            return None
-        for statement in statements(base.node.body):
-            names |= {statement.name} if isinstance(statement, FUNCTIONS) else set(assigned_names(statement))
-        names |= set(base.module.attributes(base.name))
-        if any("PreTrainedModel" in ast.unparse(outside) for outside in base.node.bases):
-            names.add("config")
-        for call in base.module.calls:
-            if call.owner.startswith(f"{base.name}."):
-                registered = _registered(call.node)
-                if registered is None:
-                    return None
-                names |= registered
-    return names
-
-
-def _registered(node: ast.Call) -> set[str] | None:
-    """The attribute that a call like ``self.register_buffer("name", ...)`` makes; None for an unknown one."""
-    function = node.func
-    is_setattr = isinstance(function, ast.Name) and function.id == "setattr"
-    is_registering = isinstance(function, ast.Attribute) and function.attr in _REGISTERING
-    if not is_setattr and not is_registering:
-        return set()
-    place = 1 if is_setattr else 0
-    name = node.args[place] if len(node.args) > place else None
-    return {str(name.value)} if isinstance(name, ast.Constant) else None
+    return hands_itself_on(function, instance_name(function))
 
 
 def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> Iterator[Finding]:
     names = set().union(*(gone for _, gone in lost.values()))
     unreachable: dict[str, Unreachable] = {}
-    for owner, function in _functions(subject):
+    for owner, function in subject.callers.instances.functions():
         attributes = [n for n in inside(function) if isinstance(n, ast.Attribute) and n.attr in names]
         reads = [n for n in attributes if isinstance(n.ctx, ast.Load)]
         if not reads:
@@ -133,15 +93,6 @@ def _never_run(subject: Subject, unreachable: dict[str, Unreachable], owner: str
     if name not in unreachable:
         unreachable[name] = Unreachable(subject.inference, subject.callers, cls)
     return unreachable[name].nodes(function)
-
-
-def _functions(subject: Subject) -> Iterator[tuple[str, Function]]:
-    for name, definitions in subject.generated.index.definitions.items():
-        for node in definitions:
-            if isinstance(node, FUNCTIONS):
-                yield name, node
-            else:
-                yield from ((f"{name}.{method.name}", method) for method in all_methods(node))
 
 
 RULE = Rule(
