@@ -45,7 +45,8 @@ class FailureRepr:
     """The verdict of a failed item: what pytest calls a ``longrepr``.
 
     ``str()`` of it is plain and complete. On a terminal it has the terminal's width and colours; ``folded`` long
-    hunks, all figures with ``is_whole``, and only the one line of ``reprcrash`` when ``brief``.
+    hunks, all figures with ``is_whole``, and only the one line of ``reprcrash`` when ``brief``. What one of the
+    ``earlier`` results says in full is only named there, unless ``is_whole``.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class FailureRepr:
     ) -> None:
         self.records, self.traceback, self.folded, self.brief = tuple(records), traceback, folded, brief
         self.is_whole = is_whole
+        self.earlier: tuple[CheckResult, ...] = ()
         bad = [record for record in records if record.status in BAD]
         message = "; ".join(record.headline for record in bad)
         where = next((e.location for record in bad for e in record.errors if e.location), None)
@@ -77,12 +79,17 @@ class FailureRepr:
         return "\n".join(filter(None, [self.traceback, _printed(console)]))
 
     def _print(self, console: Console, folded: bool, is_whole: bool) -> None:
-        from patchgen_core.report.gate.details import print_details, verdict_text
+        from patchgen_core.report.gate.details import print_details, print_told, verdict_text
+        from patchgen_core.report.same_causes import find_told
 
         for record in self.records:
             if record.status in BAD:
                 if text := verdict_text(record, named=len(self.records) > 1):
                     console.print(text, soft_wrap=True)
+                told = None if is_whole else find_told(record, self.earlier)
+                if told is not None:
+                    print_told(console, record, told)
+                    continue
                 print_details(console, record, verbose=not folded, folded=folded, is_whole=is_whole)
 
 

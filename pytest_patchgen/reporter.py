@@ -30,13 +30,15 @@ from patchgen_core.report.gate.terminal import (
     warnings_of,
 )
 from pytest_patchgen.collection import Collection
-from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
+from pytest_patchgen.failure import FailureRepr, console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
 
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
 
 _ORPHANS = "orphans"
+_CHOOSING = ("--patchgen-checks", "--patchgen-device")
+"""Options that choose what runs, beside pytest's own."""
 
 
 class Reporter:
@@ -106,9 +108,11 @@ class Reporter:
         if data is not None:
             records = [retitled(unpack(record)) for record in data["records"]]
             records = [replace(record, item=report.nodeid, seconds=report.duration) for record in records]
-            self.records[report.nodeid] = records
             if report.failed and isinstance(report.longrepr, str):
                 report.longrepr = make_failure(self.config, records, data["traceback"])  # type: ignore[assignment]
+            if isinstance(report.longrepr, FailureRepr):
+                report.longrepr.earlier = tuple(record for known in self.records.values() for record in known)
+            self.records[report.nodeid] = records
         elif report.failed and (report.nodeid in self.selected or self._is_check(report.nodeid)):
             self.records[report.nodeid] = [self._crash(report)]
 
@@ -244,7 +248,11 @@ class Reporter:
         return f"There is no patch config in {', '.join(self.config.args)}: its name ends in '{CONFIG_SUFFIX}'."
 
     def _command(self, option: str) -> str:
-        return shlex.join(["pytest", option, *self.config.option.file_or_dir])
+        """The same run with one more option."""
+        chosen = (f"{name}={value}" for name in _CHOOSING if (value := self.config.getoption(name, None)))
+        words = (["-k", self.config.option.keyword], ["-m", self.config.option.markexpr])
+        marks = (word for pair in words if pair[1] for word in pair)
+        return shlex.join(["pytest", option, *chosen, *marks, *self.config.option.file_or_dir])
 
 
 def _report_path(config: pytest.Config) -> Path | None:

@@ -56,6 +56,12 @@ UPSTREAM_DEFECTS = (
         "'Dots3NoteAudioAttention.forward' uses 'self.layer_idx'",
         "raises where a cache is passed, which no caller in the module does",
     ),
+    UpstreamDefect(
+        "modeling_deimv2",
+        "PG226",
+        "freeze_backbone' uses 'self.backbone'",
+        "the model's backbone is in its conv_encoder",
+    ),
 )
 LITERAL = {
     "PG212": "a method with its own text under a decorator that routes around it",

@@ -317,8 +317,9 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         return Problem(message, location if origin else config.location_of(call, name), hint, line_excerpt, DANGLING)
     if origin is None:
         return _unbound_by_edits(draft, complaint, line_excerpt)
-    hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
-    hint = f"{suggest_name(draft.raw.text, line, name)} {hint}".lstrip()
+    meant = suggest_name(draft.raw.text, line, name)
+    hint = "mport it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
+    hint = f"{meant} If not, i{hint}" if meant.endswith("?") else meant or f"I{hint}"
     location = find_line_of_config(location, draft.raw.text.split("\n")[line - 1])
     message = f"{origin.label}: nothing defines '{name}' {where}"
     if name in draft.plan.index.names:

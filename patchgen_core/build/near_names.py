@@ -40,6 +40,8 @@ def suggest_name(text: str, line: int, name: str) -> str:
     ]
     owner = next((node for node in around if isinstance(node, ast.ClassDef)), None)
     functions = [node for node in around if not isinstance(node, ast.ClassDef)]
+    if name in ("self", "cls") and owner is not None and functions:
+        return f"Give '{functions[0].name}' the first parameter '{name}': the instance or class that it is called on."
     attributes = set(_attributes(owner)) if owner is not None and functions else set()
     if name in attributes:
         return f"Did you mean 'self.{name}'?"

@@ -159,6 +159,12 @@ def find_gone(baseline: Baseline, results: Iterable[CheckResult], is_whole: bool
     )
 
 
+def find_deleted(baseline: Baseline, configs: Iterable[str]) -> dict[KnownFinding, int]:
+    """What a baseline has of configs whose files are not among those of the project, by the modules of these."""
+    modules = set(configs)
+    return {known: n for known, n in baseline.counts.items() if known.config.partition(":")[0] not in modules}
+
+
 def record(baseline: Baseline, results: Iterable[CheckResult], is_whole: bool = False) -> Baseline:
     """A baseline of what results of a run that held nothing back found; what did not run stays as it was."""
     results = list(results)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen_core.checks.baseline import Baseline, KnownFinding, find_gone
+from patchgen_core.checks.baseline import Baseline, KnownFinding, find_deleted, find_gone
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT
@@ -52,13 +52,16 @@ def close_baselines(
     for project, of_project in by_project.items():
         baseline = session.baseline(project)
         if baseline is not None:
-            uses.append(_close(baseline, of_project, is_whole, shrinks))
+            uses.append(_close(project, baseline, of_project, is_whole, shrinks))
     return uses
 
 
-def _close(baseline: Baseline, results: Iterable[CheckResult], is_whole: bool, shrinks: bool) -> BaselineUse:
-    results = list(results)
+def _close(
+    project: Project, baseline: Baseline, results: Sequence[CheckResult], is_whole: bool, shrinks: bool
+) -> BaselineUse:
     gone = find_gone(baseline, results, is_whole)
+    deleted = find_deleted(baseline, map(project.module_name, project.find_configs())) if baseline.counts else {}
+    gone |= Counter(deleted)
     if gone and shrinks:
         replace(baseline, counts=Counter(baseline.counts) - gone).write()
     return BaselineUse(baseline.path, sum(len(result.held) for result in results), gone, bool(gone and shrinks))

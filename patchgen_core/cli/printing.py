@@ -48,11 +48,11 @@ def add_printing(parser: argparse.ArgumentParser, json_help: str) -> None:
     _add_no_color(parser)
 
 
-def add_formats(parser: argparse.ArgumentParser) -> None:
-    """Add what concerns how findings are printed."""
-    text = f"how findings are printed: {', '.join(FORMATS)} (default: text)"
+def add_formats(parser: argparse.ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+    """Add what concerns how results are printed: in which of some formats."""
+    text = f"how results are printed: {', '.join(formats)} (default: text)"
     parser.add_argument(
-        "--output-format", choices=FORMATS, action=_SetFormat, default="text", metavar="FORMAT", help=text
+        "--output-format", choices=formats, action=_SetFormat, default="text", metavar="FORMAT", help=text
     )
     parser.add_argument("--json", action=_SetFormat, nargs=0, default=False, help="the same as --output-format json")
     _add_no_color(parser)

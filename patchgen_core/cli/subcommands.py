@@ -48,6 +48,7 @@ GROUPS = {
         "rule": "why a rule exists",
         "doctor": "what this machine has, and what it lacks",
         "toy": "the toy configuration that parity runs a model with",
+        "batches": "what each batch of parity passes, and why it runs",
         "help": "this text, or a subcommand's",
     },
     "Project and results": {

@@ -46,6 +46,7 @@ class ToyBatch:
         is_narrow: whether it is run in the last of the dtypes that are compared in place of the first.
         is_in_pieces: whether it is longer than what patched code may work on at a time; sums over pieces have other
             bits than those over all of it.
+        about: what it is, for people, such as "two sequences in one row"; empty where its inputs say enough.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ToyBatch:
     changes: tuple[Change, ...] = ()
     is_narrow: bool = False
     is_in_pieces: bool = False
+    about: str = ""
 
     @property
     def has_media(self) -> bool:
@@ -113,6 +115,11 @@ class ToyBatch:
         return {name: moved(value) for name, value in self.inputs.items()}
 
 
+def describe_batch(batch: ToyBatch) -> str:
+    """What a batch is, and what it passes, by name and shape."""
+    return ": ".join(filter(None, [batch.about, describe_inputs(batch.inputs)]))
+
+
 def describe_inputs(inputs: Mapping[str, Any]) -> str:
     """What a batch passes, by name: tensors with their shape, numbers and texts as they are."""
 
@@ -161,7 +168,7 @@ class WantedBatches:
         separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
             the rest; 0 for other batches.
         media: names of inputs that the outputs must depend on.
-        covered_by, as_rank, seen_in: as for :class:`ToyBatch`.
+        covered_by, as_rank, seen_in, about: as for :class:`ToyBatch`.
     """
 
     name: str
@@ -171,6 +178,7 @@ class WantedBatches:
     covered_by: str = ""
     as_rank: bool = False
     seen_in: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)

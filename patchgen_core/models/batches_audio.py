@@ -24,7 +24,7 @@ def audio_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     medium = find_medium(toy, "audio")
     if medium is not None and "input_features" in toy.takes:
         forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in sound_inputs(toy))
-        yield WantedBatches("sounds", forms, media=("input_features",), seen_in="pictures")
+        yield WantedBatches("sounds", forms, media=("input_features",), seen_in="pictures", about="rows with sounds")
 
 
 def _batch(toy: ToyModel, medium: Medium, count: int, inputs: Mapping[str, Any]) -> Mapping[str, Any]:

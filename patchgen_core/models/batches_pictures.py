@@ -16,6 +16,7 @@ from patchgen_core.models.random_values import random_floats
 
 _METHOD = "get_image_features"
 _LENGTH = 12
+_ABOUT = "a picture in each of two rows, or two in one row"
 
 
 def picture_batches(toy: ToyModel) -> Iterator[WantedBatches]:
@@ -29,7 +30,7 @@ def picture_batches(toy: ToyModel) -> Iterator[WantedBatches]:
         forms += [partial(_batch, toy, medium, pictures) for pictures in picture_inputs(toy)]
     forms = forms or list(_beside_forms(toy))
     if forms:
-        yield WantedBatches("pictures", tuple(forms), media=("pixel_values",))
+        yield WantedBatches("pictures", tuple(forms), media=("pixel_values",), about=_ABOUT)
 
 
 def _batch(toy: ToyModel, medium: Medium, pictures: Pictures) -> Mapping[str, Any]:

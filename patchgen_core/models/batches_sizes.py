@@ -14,6 +14,7 @@ from patchgen_core.models.batches_text import random_ids, text_inputs, vocabular
 
 UNEVEN, ONE_TOKEN = "uneven rows", "one token"
 _LENGTH, _REPEATED = 11, 8
+_UNEVEN = "a row that is nearly all one token, one of padding alone, and a padded one"
 _SHARE = 3 / 4
 """Of a long row, which is one token again and again."""
 
@@ -38,8 +39,8 @@ class SizedBatches:
         if vocabulary(toy) is None or "input_ids" not in toy.takes:
             return
         if self.has_rows:
-            yield WantedBatches(UNEVEN, (partial(_uneven_rows, toy),))
-            yield WantedBatches(ONE_TOKEN, (partial(_one_token, toy),))
+            yield WantedBatches(UNEVEN, (partial(_uneven_rows, toy),), about=_UNEVEN)
+            yield WantedBatches(ONE_TOKEN, (partial(_one_token, toy),), about="one token")
         if self.length:
             form = partial(_long_row, toy, self.length, self.is_uneven)
             yield WantedBatches(f"{self.length} tokens", (form,))

@@ -19,6 +19,9 @@ _LENGTH = 9
 _PACKED = (4, 5)
 _PROMPT = 3
 _IGNORED = -100
+_PADDED = "a row padded on the left above one padded on the right"
+_ROWS = "rows of one length"
+_IN_ONE_ROW = "two sequences packed into one row, told apart by their position ids"
 
 
 def text_batches(toy: ToyModel) -> Iterator[WantedBatches]:
@@ -29,11 +32,12 @@ def text_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     mask = torch.ones_like(ids)
     padded = mask.clone()
     padded[0, :2] = padded[1, -3:] = 0
-    yield WantedBatches("padded", tuple(_text_forms(toy, ids, padded)), seen_in="pictures")
+    yield WantedBatches("padded", tuple(_text_forms(toy, ids, padded)), seen_in="pictures", about=_PADDED)
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
-    yield WantedBatches("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
+    yield WantedBatches("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded", about=_ROWS)
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
-        yield WantedBatches("packed", tuple(_packed_forms(toy)), separate=_PACKED[0], covered_by="trainer")
+        forms = tuple(_packed_forms(toy))
+        yield WantedBatches("packed", forms, separate=_PACKED[0], covered_by="trainer", about=_IN_ONE_ROW)
 
 
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:
@@ -162,7 +166,8 @@ def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mappin
 def two_sequences(toy: ToyModel) -> Iterator[WantedBatches]:
     """Two sequences in one row without labels; a model may let the second one see the first."""
     if vocabulary(toy) is not None and {"input_ids", "position_ids", "kwargs"} <= toy.takes:
-        yield WantedBatches("two sequences", tuple(partial(_without_labels, form) for form in _packed_forms(toy)))
+        forms = tuple(partial(_without_labels, form) for form in _packed_forms(toy))
+        yield WantedBatches("two sequences", forms, about=f"{_IN_ONE_ROW}, without labels")
 
 
 def _without_labels(form: Form) -> Mapping[str, Any]:

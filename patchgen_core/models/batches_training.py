@@ -15,6 +15,11 @@ from patchgen_core.models.random_values import random_floats
 _IGNORED = -100
 _OTHER_IGNORED = 7  # no ordinary token
 _SHORT = 5
+_TRAINER = "num_items_in_batch, labels shifted by the caller, two sequences packed into each row"
+_EMBEDDED = "embeddings in place of token ids, and another ignore_index"
+_EMBEDDED_ROW = "embeddings in place of token ids"
+_RANK = "text alone, on a rank of a process group, for a model that takes other media too"
+_KEPT = "logits of the last positions alone, without labels"
 _ENDS = ((2, 4), (3, 3))
 
 
@@ -30,23 +35,25 @@ def training_batches(toy: ToyModel) -> Iterator[WantedBatches]:
       have media, and a model that is sharded waits for all of them.
     """
     if toy.kind == "sequence_classification" and "inputs_embeds" in toy.takes and {"labels", "kwargs"} & toy.takes:
-        yield WantedBatches("embedded", (partial(_embedded_row, toy),))
+        yield WantedBatches("embedded", (partial(_embedded_row, toy),), about=_EMBEDDED_ROW)
     is_language_model = toy.kind in ("causal_lm", "conditional_generation") and not toy.config.is_encoder_decoder
     if not is_language_model or "kwargs" not in toy.takes or vocabulary(toy) is None:
         return
     if "position_ids" in toy.takes:
         yield WantedBatches(
-            "trainer", tuple(partial(_trainer, toy, axes) for axes in ((4, 0) if has_axes(toy) else (0,)))
+            "trainer",
+            tuple(partial(_trainer, toy, axes) for axes in ((4, 0) if has_axes(toy) else (0,))),
+            about=_TRAINER,
         )
     if "inputs_embeds" in toy.takes:
-        yield WantedBatches("embedded", (partial(_embedded, toy),))
+        yield WantedBatches("embedded", (partial(_embedded, toy),), about=_EMBEDDED)
     if MEDIA & toy.takes and "input_ids" in toy.takes:
-        yield WantedBatches("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
+        yield WantedBatches("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True, about=_RANK)
     if "logits_to_keep" in toy.takes:
         ids = random_ids(toy, 1, _SHORT, seed=4)
         inputs = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
         inputs.pop("output_router_logits", None)  # as the configuration has it
-        yield WantedBatches("kept", (lambda: inputs,), seen_in="embedded")
+        yield WantedBatches("kept", (lambda: inputs,), seen_in="embedded", about=_KEPT)
 
 
 def _trainer(toy: ToyModel, axes: int) -> Mapping[str, Any]:

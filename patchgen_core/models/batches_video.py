@@ -40,7 +40,11 @@ def video_batches(toy: ToyModel) -> Iterator[WantedBatches]:
         return
     if "pixel_values_videos" in toy.takes:
         yield WantedBatches(
-            "video", tuple(_forms(toy, medium)), media=("pixel_values", "pixel_values_videos"), seen_in="pictures"
+            "video",
+            tuple(_forms(toy, medium)),
+            media=("pixel_values", "pixel_values_videos"),
+            seen_in="pictures",
+            about="a row with a video of two frames, beside a picture where the model takes both",
         )
 
 

@@ -101,7 +101,8 @@ def _first_that_runs(toy: ToyModel, request: WantedBatches) -> ToyBatch | str:
             or why_unseen(toy, inputs, request.media)
         )
         if not reason:
-            return ToyBatch(request.name, inputs, request.covered_by, request.as_rank, request.seen_in)
+            about = request.about
+            return ToyBatch(request.name, inputs, request.covered_by, request.as_rank, request.seen_in, about=about)
         reasons.append(reason)
     if not reasons:
         return "the form in which the model takes it is not known"

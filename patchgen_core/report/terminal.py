@@ -9,6 +9,7 @@ from rich.text import Text
 
 from patchgen_core.errors import Problem
 from patchgen_core.report.diff import plain_diff, rich_diff
+from patchgen_core.report.same_causes import join_callers
 
 
 def problem_text(problem: Problem, kind: str) -> Text:
@@ -30,8 +31,8 @@ def problem_text(problem: Problem, kind: str) -> Text:
 
 
 def print_problems(console: Console, problems: Iterable[Problem], kind: str = "error") -> None:
-    """Print problems, one paragraph each."""
-    for problem in problems:
+    """Print problems, one paragraph each; those of one cause share one."""
+    for problem in join_callers(problems):
         console.print(problem_text(problem, kind), soft_wrap=True)
 
 

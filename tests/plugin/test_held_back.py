@@ -85,3 +85,15 @@ def test_what_is_gone_leaves_the_file_with_fix(recorded: Workspace, pytester: py
     result = run(pytester, recorded, "--patchgen-fix", "-n", workers)
     result.stdout.fnmatch_lines([f"Baseline {BASELINE}: 1 finding held back, 1 gone and taken out."])
     assert codes(recorded) == ["PG201"]
+
+
+@both
+def test_findings_of_a_deleted_config_leave_the_file(
+    recorded: Workspace, pytester: pytest.Pytester, workers: str
+) -> None:
+    (recorded.root / CONFIG).unlink()
+    recorded.config("", "other/other_gpu_patch_gen_config.py")
+    fix(recorded.check())
+    result = run(pytester, recorded, "--patchgen-fix", "-n", workers)
+    result.stdout.fnmatch_lines([f"Baseline {BASELINE}: 0 findings held back, 2 gone and taken out."])
+    assert codes(recorded) == []

@@ -125,11 +125,8 @@ class ModelProcess:
         implementations that they add beside slots."""
         if not self.setups:
             return None, ()
-        answer = self._ask(f"{_ANSWERING}:list_project_implementations", "the set-up of models", tuple(slots))
-        if isinstance(answer, CheckResult):
-            raise _refusal(answer)
         names: tuple[str, ...] | None
-        names, added = answer
+        names, added = self.ask(f"{_ANSWERING}:list_project_implementations", "the set-up of models", tuple(slots))
         return names, added
 
     def run(self, function: str, label: str, subject: object) -> CheckResult:
@@ -137,6 +134,14 @@ class ModelProcess:
         subject; ``label`` is what messages call that."""
         result: CheckResult = self._ask(function, label, subject)
         return result
+
+    def ask(self, function: str, label: str, subject: object) -> Any:
+        """What the ``package.module:function`` that the process runs returns, as for :meth:`run`, where that is no
+        result of a check; a PatchgenError where it fails."""
+        answer = self._ask(function, label, subject)
+        if isinstance(answer, CheckResult):
+            raise _refusal(answer)
+        return answer
 
     def _request(self, function: str, subject: object = None) -> ModelRequest:
         project = self.project

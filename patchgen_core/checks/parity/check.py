@@ -14,6 +14,7 @@ from patchgen_core.checks.contract.run import selected_codes
 from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.model_process.texts import read_generated_texts
+from patchgen_core.checks.parity.batch_lines import BatchLine
 from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
@@ -24,6 +25,7 @@ from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.files import read_text
 from patchgen_core.models.implementations import list_implementations
+from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
@@ -31,6 +33,7 @@ _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 
 _UNBOUND = "slots of {home} are left as they are: a set-up can bind them ([tool.patchgen] setup, ModelSetup.add_slots)"
 _FUNCTION = "patchgen_core.checks.parity.comparison:check_request"
+_LISTING = "patchgen_core.checks.parity.batch_listing:list_batches"
 
 
 class ParityCheck(ModelCheck):
@@ -156,8 +159,40 @@ def compare_model(
     the project's; ``fresh`` uses the text that was generated now, whatever stands on disk.
     """
     project, config = process.project, artifact.plan.config
-    settings, text = project.parity, artifact.text if fresh else read_text(artifact.path) or ""
-    request = ParityRequest(
+    text = artifact.text if fresh else read_text(artifact.path) or ""
+    request = make_request(process, artifact, implementation, offered_implementations, batches, text, fresh)
+    result = process.run(_FUNCTION, artifact.path.name, request)
+    path = Path(config.location.file)
+    codes = selected_codes(project, path, project.module_name(path))
+    if UNUSED in codes and request.offered[:1] == (implementation,):  # once for all implementations
+        unknown = unknown_implementations(config.tolerances, request.offered)
+        unknown += unknown_heads(config.tolerances, _CLASS.findall(text))
+        result = replace(result, warnings=(*result.warnings, *unknown))
+    return judge(result, config.allowed, codes)
+
+
+def describe_batches(process: ModelProcess, artifact: Artifact) -> tuple[BatchLine, ...]:
+    """The batches that a config's models are run on with upstream's lines, and why; a PatchgenError where they cannot
+    be made."""
+    request = make_request(process, artifact, EAGER, (EAGER,), (), artifact.text, fresh=True)
+    lines: tuple[BatchLine, ...] = process.ask(_LISTING, artifact.path.name, request)
+    return lines
+
+
+def make_request(
+    process: ModelProcess,
+    artifact: Artifact,
+    implementation: str,
+    offered_implementations: tuple[str, ...],
+    batches: tuple[str, ...],
+    text: str,
+    fresh: bool,
+) -> ParityRequest:
+    """What the process is asked about a generated module, whose text is ``text``; the rest as for
+    :func:`compare_model`."""
+    project, config = process.project, artifact.plan.config
+    settings = project.parity
+    return ParityRequest(
         module=project.module_name(artifact.path),
         path=str(artifact.path),
         upstream=artifact.plan.upstream.module,
@@ -174,13 +209,5 @@ def compare_model(
         offered=offered_implementations,
         left_out=settings.leave_out,
         level=settings.level,
-        text=artifact.text if fresh else None,
+        text=text if fresh else None,
     )
-    result = process.run(_FUNCTION, artifact.path.name, request)
-    path = Path(config.location.file)
-    codes = selected_codes(project, path, project.module_name(path))
-    if UNUSED in codes and request.offered[:1] == (implementation,):  # once for all implementations
-        unknown = unknown_implementations(config.tolerances, request.offered)
-        unknown += unknown_heads(config.tolerances, _CLASS.findall(text))
-        result = replace(result, warnings=(*result.warnings, *unknown))
-    return judge(result, config.allowed, codes)

@@ -92,7 +92,7 @@ def _check(
     if reason := why_not_here(generated, implementation, setup):
         return make_result(skipped=f"{implementation} {reason}")
     recorder = ExecutionRecorder(spans_of(request.path, request.patches))
-    comparison = ModelComparison(request, references, _device(request.device), recorder, setup)
+    comparison = ModelComparison(request, recorder, references, _device(request.device), setup)
     comparison.is_kernel_alone = _is_kernel_alone(generated, request, setup)
     comparison.skipped = {head.name: reason for head in heads if (reason := request.why_left_out(head.name))}
     with bind_implementation(generated, implementation, setup) as bound:

@@ -47,8 +47,8 @@ class Failure:
 
     ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
     layers of these runs were kept; ``measured`` is how many times the error of eager it is off, infinite where values
-    are missing or of another shape; ``inputs`` are those of the batch; ``executions`` say what ran of each patch that
-    time.
+    are missing or of another shape; ``inputs`` are those of the batch and ``about`` says what it is; ``executions``
+    say what ran of each patch that time.
     """
 
     head: str
@@ -64,6 +64,7 @@ class Failure:
     measured: float = float("inf")
     inputs: Mapping[str, Any] = field(default_factory=dict)
     executions: Mapping[str, Execution] = field(default_factory=dict)
+    about: str = ""
 
     @property
     def title(self) -> str:
@@ -135,7 +136,8 @@ def show_fresh_lines(
 def _describe_figures(failure: Failure) -> Iterator[str]:
     worst, count = failure.wrong[0], len(failure.differences)
     summary = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
-    yield f"{summary}, allowed {failure.allowed}. It passes {describe_inputs(failure.inputs)}."
+    passed = ": ".join(filter(None, [failure.about, describe_inputs(failure.inputs)]))
+    yield f"{summary}, allowed {failure.allowed}. It passes {passed}."
     yield f"The worst: {worst.name}{_describe_difference(worst)}."
     factor = describe_factor(failure.wrong, failure.patched, failure.eager, failure.dtype, count_items(failure.inputs))
     if factor:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -26,22 +23,18 @@ from patchgen_core.checks.parity.changed_configs import (
     take_apart,
     why_declined,
 )
-from patchgen_core.checks.parity.dimensions.registry import vary
 from patchgen_core.checks.parity.failures import Failure, explain_failure
+from patchgen_core.checks.parity.head_plans import HeadPlans
 from patchgen_core.checks.parity.patched_models import PatchedModels
 from patchgen_core.checks.parity.raised_errors import Rerun, explain_exception, run_again
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
 from patchgen_core.checks.parity.registered_models import tell_of_upstream_base
-from patchgen_core.checks.parity.request import ParityRequest
-from patchgen_core.checks.parity.slot_users import choose_for_kernels
-from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
-from patchgen_core.checks.parity.training_plan import find_shortest, list_classes, plan_training
+from patchgen_core.checks.parity.training_plan import find_shortest, find_simpler
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.config_changes import change_config
-from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
@@ -49,49 +42,34 @@ from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.references import Reference, References
 from patchgen_core.models.run_comparison import are_equal, compare_runs, summarize_differences
 from patchgen_core.models.toy_batches import load_builder
-from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
 from patchgen_core.ops.kernel_spec import EAGER
-from patchgen_core.project.parity_settings import THOROUGH
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedModel
 
 
 @dataclass
-class ModelComparison:
+class ModelComparison(HeadPlans):
     """One implementation's comparison: what it works with, and what came of it so far.
 
-    ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
-    modules by path; ``varied`` the heads by what is varied beside training steps, and why; ``failing`` the head of
-    each problem that a run of it made; ``rank_runs`` the last head's runs as on a rank, by batch; ``refused`` tells of
-    changes of the configuration that upstream's models or the patched ones do not take, ``lacking`` of a package that
-    some head needs and this machine has not; ``classes`` are those of all heads' modules so far; ``is_kernel_alone``
-    tells whether another implementation runs all that this one does, but for kernels, and ``kernel_users`` are the
-    classes and functions that use these.
+    ``failing`` has the head of each problem that a run of it made; ``rank_runs`` the last head's runs as on a rank, by
+    batch; ``refused`` tells of changes of the configuration that upstream's models or the patched ones do not take,
+    ``lacking`` of a package that some head needs and this machine has not.
     """
 
-    request: ParityRequest
     references: References
     device: str
-    recorder: ExecutionRecorder
     setup: ModelSetup
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     figures: dict[str, float] = field(default_factory=dict)
-    parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
-    varied: dict[str, list[str]] = field(default_factory=dict)
     failing: dict[Problem, str] = field(default_factory=dict)
     rank_runs: dict[str, tuple[Run, Run]] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     lacking: str = ""
-    classes: set[str] = field(default_factory=set)
-    is_kernel_alone: bool = False
-    kernel_users: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self.patched = PatchedModels(
@@ -121,7 +99,7 @@ class ModelComparison:
         """Run the batches of one head, until one differs."""
         request = self.request
         builders = tuple(map(load_builder, request.batches))
-        config = self._config(head, is_main)
+        config = self.config(head, is_main)
         try:
             reference = self.references.get(head, config, builders, self.device)
         except PatchgenError as error:  # upstream's class lacks a package, or does not take the configuration
@@ -132,20 +110,10 @@ class ModelComparison:
         self.notes += [f"{head.name}: {reason}" for reason in reference.batches.refused]
         self.recorder.begin_model()
         self.rank_runs.clear()
-        patched = {patch.target.partition(".")[0] for patch in request.patches}
-        is_patched, classes = head.name in patched, list_classes(reference.toy.model)
-        has_new_code = bool(patched & classes - self.classes) or request.level == THOROUGH
-        self.classes |= classes
-        batches = self._wanted_batches(head, reference)
-        own = choose_for_kernels(reference.toy, batches, self.kernel_users) if self.is_kernel_alone else batches
-        plan = plan_training(
-            request, own, is_main, has_new_code, lambda: self.is_kernel_alone or self.recorder.is_interpreted
-        )
-        is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
-        if is_main or (is_patched and not is_contained):
-            plan = chain(plan, self._vary(head, reference, batches, is_main))
         models: dict[str, PreTrainedModel] = {}
-        for dtype, batch in plan:
+        for dtype, batch in self.plan(head, reference, is_main):
+            if is_main:
+                self.note_batch(batch)
             if batch.changes:
                 agrees = self._agrees_changed(head, reference, dtype, batch)
             else:
@@ -203,6 +171,8 @@ class ModelComparison:
                 self.parts.setdefault(head.name, kinds)
                 self.recorder.note_places(kinds)
             failure = self._run(head, reference, models[dtype], dtype, batch)
+            if failure is not None:
+                failure = self._simplest(failure, head, reference, models[dtype], batch)
         except PatchgenError as error:  # it has other parameters
             return self._allows_other_parameters(error, reference, dtype, batch)
         except Exception as error:
@@ -222,6 +192,19 @@ class ModelComparison:
             self.failing[problem] = head.name
             self.tables += tables
         return failure is None
+
+    def _simplest(
+        self, failure: Failure, head: Head, reference: Reference, model: PreTrainedModel, batch: ToyBatch
+    ) -> Failure:
+        """The failure of the training batch that passes least and fails too, in place of that of a fuller one."""
+        if batch.mode.name or batch.changes or self.recorder.is_interpreted:
+            return failure
+        for one in find_simpler(reference.batches.batches, batch):
+            if self._runs_upstream(reference, one, failure.dtype):
+                other = self._run(head, reference, model, failure.dtype, one)
+                if other is not None:
+                    return other
+        return failure
 
     def _run_again(
         self, reference: Reference, model: PreTrainedModel | None, dtype: str, batch: ToyBatch
@@ -249,20 +232,6 @@ class ModelComparison:
         self.problems.append(problem)
         return False
 
-    def _vary(
-        self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
-    ) -> Iterator[tuple[str, ToyBatch]]:
-        """What to run beside training steps, in the first dtype unless a batch is for the last; nothing where kernels
-        are interpreted in the place of eager functions, with which another implementation runs it."""
-        if self.recorder.is_interpreted and self.request.implementation not in (EAGER, PATCHED):
-            return
-        subject = make_subject(self.request, reference, batches, is_main=is_main, is_kernel_alone=self.is_kernel_alone)
-        for sentence, variations in vary(subject, self.request.level, self.recorder.is_interpreted):
-            self.varied.setdefault(sentence, []).append(head.name)
-            for batch in variations:
-                if not self.request.why_left_out(head.name, batch.name):
-                    yield self.request.dtypes[-1 if batch.is_narrow else 0], batch
-
     def _lacks_optional_package(self, head: Head, error: Exception) -> bool:
         """Whether a patched model needs a package that only some machines have, and this one has not."""
         package = missing_package(error)
@@ -271,35 +240,6 @@ class ModelComparison:
         self.parts.pop(head.name, None)
         self.lacking = self.skipped[head.name] = f"optional package '{package}' is not installed"
         return True
-
-    def _config(self, head: Head, is_main: bool) -> PreTrainedConfig:
-        """The toy configuration of a head; the patch config's own is for the main one and its like, and its parts."""
-        config_class = head.upstream.config_class
-        assert config_class is not None
-        request, model_type = self.request, config_class.model_type
-        toy_root = Path(request.toy_root) if request.toy_root else None
-        self._main = config_class if is_main else self._main
-        toy_config = request.toy_config
-        if self._main is not None and config_class is not self._main:
-            toy_config = part_of_toy_config(config_class, self._main, toy_config)
-        with phase("toy configurations"):
-            return load_toy_config(config_class, toy_config, toy_root, model_type)
-
-    _main: type[PreTrainedConfig] | None = None
-
-    def _wanted_batches(self, head: Head, reference: Reference) -> list[ToyBatch]:
-        """The batches that the project does not leave out; a note tells of those that it does."""
-        batches: list[ToyBatch] = []
-        reasons: list[str] = []
-        for batch in reference.batches.batches:
-            if reason := self.request.why_left_out(head.name, batch.name):
-                self.notes.append(f"{head.name}, batch '{batch.name}' is left out: {reason}")
-                reasons.append(reason)
-            else:
-                batches.append(batch)
-        if reasons and not batches:
-            self.skipped[head.name] = "; ".join(dict.fromkeys(reasons))
-        return batches
 
     def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str, *, is_exact: bool = True) -> bool:
         """Whether there is something to compare with; a warning says why not, or a note for what is varied.
@@ -354,7 +294,17 @@ class ModelComparison:
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
         failure = Failure(
-            head.name, batch.name, dtype, limit, differences, patched, eager, truth, batch.mode, inputs=batch.inputs
+            head.name,
+            batch.name,
+            dtype,
+            limit,
+            differences,
+            patched,
+            eager,
+            truth,
+            batch.mode,
+            inputs=batch.inputs,
+            about=batch.about,
         )
         self.figures.update(summarize_differences(failure.figures_of, differences))
         if not failure.wrong or self._is_chance(failure, reference, model, batch):

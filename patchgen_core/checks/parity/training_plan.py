@@ -14,6 +14,8 @@ from patchgen_core.project.parity_settings import THOROUGH
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_MOST_SIMPLER = 2
+
 
 def plan_training(
     request: ParityRequest,
@@ -60,6 +62,16 @@ def find_shortest(batches: Sequence[ToyBatch]) -> ToyBatch | None:
     """The batch of the fewest tokens, which tell how long kernels take; one with labels where there is one."""
     labelled = [batch for batch in batches if "labels" in batch.inputs]
     return min(labelled or batches, key=lambda batch: (batch.tokens, batch.size), default=None)
+
+
+def find_simpler(batches: Sequence[ToyBatch], batch: ToyBatch) -> list[ToyBatch]:
+    """The simplest few of the batches in which there is less to look at than in a batch: fewer inputs, or fewer
+    elements of as many."""
+
+    def weigh(one: ToyBatch) -> tuple[int, int]:
+        return len(one.inputs), one.size
+
+    return sorted((one for one in batches if weigh(one) < weigh(batch)), key=weigh)[:_MOST_SIMPLER]
 
 
 def list_classes(model: PreTrainedModel) -> set[str]:

@@ -19,7 +19,7 @@ from patchgen_core.cli.streaming import add_streaming, open_stream
 from patchgen_core.project.named_configs import split_by_project
 from patchgen_core.project.project import Project
 from patchgen_core.report.gate.baseline import baseline_lines
-from patchgen_core.report.gate.details import print_details, verdict_text
+from patchgen_core.report.gate.details import print_details, print_told, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.stream import Stream
@@ -32,6 +32,7 @@ from patchgen_core.report.gate.terminal import (
     print_lines,
     summary_line,
 )
+from patchgen_core.report.same_causes import find_told
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -99,12 +100,15 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
 def _print(options: argparse.Namespace, report: GateReport, no_picture: str, uses: Sequence[BaselineUse]) -> None:
     console = make_console(options)
     pictures = [result.picture for result in report.results if result.picture]
-    for result in report.results:
+    for place, result in enumerate(report.results):
         if result.status in BAD:
+            told = None if options.verbose else find_told(result, report.results[:place])
             console.print(verdict_text(result), soft_wrap=True)
-            print_details(console, result, options.verbose, is_whole=options.verbose)
-    paths = options.paths
-    commands = Commands(*(shlex.join([*options.prog.split(), flag, *paths]) for flag in ("--fix", "--prune")))
+            if told is not None:
+                print_told(console, result, told)
+            else:
+                print_details(console, result, options.verbose, is_whole=options.verbose)
+    commands = Commands(*(_command(options, flag) for flag in ("--fix", "--prune")))
     lines = [
         *change_lines(report),
         summary_line(report),
@@ -113,3 +117,15 @@ def _print(options: argparse.Namespace, report: GateReport, no_picture: str, use
     ]
     print_closing(console, report, lines, table=bool(report.results), verbose=options.verbose, problems=())
     print_lines(console, baseline_lines(uses, commands.fix))
+
+
+def _command(options: argparse.Namespace, flag: str) -> str:
+    """The same run with one more flag."""
+    chosen = []
+    if options.checks:
+        chosen += ["--checks", options.checks]
+    if options.device != DEVICES[0]:
+        chosen += ["--device", options.device]
+    if (home := getattr(options, "home_of_project", None)) is not None:
+        chosen += ["--project", str(home)]
+    return shlex.join([*options.prog.split(), flag, *chosen, *options.paths])

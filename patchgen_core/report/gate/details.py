@@ -93,6 +93,12 @@ def _main_tables(tables: Sequence[Table]) -> list[Table]:
     return list(kinds.values()) or list(tables[:1])
 
 
+def print_told(console: Console, result: CheckResult, told: CheckResult) -> None:
+    """Print what is wrong in a line each, for a result of which an earlier one says the same in full."""
+    print_problems(console, [replace(p, excerpt="", generated=None, hint="") for p in result.errors])
+    console.print(Text(f"  As in {told.name}, above; -v shows its own figures.", "cyan"), soft_wrap=True)
+
+
 def print_notes(console: Console, notes: Iterable[str]) -> None:
     """Print remarks, a line each."""
     for note in notes:
