@@ -57,6 +57,12 @@ UPSTREAM_DEFECTS = (
         "raises where a cache is passed, which no caller in the module does",
     ),
     UpstreamDefect(
+        "modeling_grounding_dino",
+        "PG226",
+        "'GroundingDinoModel.forward' uses 'self.d_model'",
+        "raises where the configuration asks for two stages with learned queries",
+    ),
+    UpstreamDefect(
         "modeling_deimv2",
         "PG226",
         "freeze_backbone' uses 'self.backbone'",

@@ -1,4 +1,4 @@
-"""One cause told once: calls that all misfit one patch, and implementations that fail at the same patch."""
+"""One cause told once: of calls that misfit one patch, of implementations that fail alike, of a missing package."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _OWNER = re.compile(r"'([^']+)' ")
 """The caller that a finding about a call begins with."""
 _PATHS = re.compile(r"'[\w.]+' (?=\(\w+\))")
 """The path of a module before its class."""
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '[\w.]+'")
 _MOST = 4
 _GAP = "        ..."
 
@@ -42,17 +43,23 @@ def _join(problems: Sequence[Problem]) -> Problem:
 
 
 def find_told(result: CheckResult, earlier: Iterable[CheckResult]) -> CheckResult | None:
-    """An earlier result of the same check of a config that says of the same patches what a bad one says; None where
-    none does."""
+    """An earlier result of the same config that says what a bad one says; None where none does."""
     causes = _causes(result)
     if not causes or result.status not in BAD:
         return None
-    alike = (e for e in earlier if (e.path, e.config, e.check) == (result.path, result.config, result.check))
+    alike = (other for other in earlier if (other.path, other.config) == (result.path, result.config))
     return next((other for other in alike if other.name != result.name and causes <= _causes(other)), None)
 
 
 def _causes(result: CheckResult) -> set[tuple[object, ...]]:
-    """What is wrong, figures and the paths of modules aside; nothing where something has no patch to blame."""
-    if result.causes or not all(problem.target for problem in result.errors):
-        return set()
-    return {(p.location, p.target, _PATHS.sub("", p.message)) for p in result.errors}
+    """What is wrong: the package that is missing, or what a patch is blamed for, figures and the paths of modules
+    aside; nothing where something is neither."""
+    causes = {_cause(problem) for problem in result.errors}
+    return set() if result.causes or () in causes else causes
+
+
+def _cause(problem: Problem) -> tuple[object, ...]:
+    missing = _MISSING.search(problem.message)
+    if missing is not None:
+        return (missing[0],)
+    return (problem.location, problem.target, _PATHS.sub("", problem.message)) if problem.target else ()

@@ -71,6 +71,8 @@ def test_gate_and_plugin_find_the_same(
     assert "report: gate.json" in done.stdout
     assert "Run 'patchgen gate --fix' to rewrite what drifted." in done.stdout
     assert "Run 'patchgen gate --prune' to remove orphans." in done.stdout
+    chosen = gated.patchgen("gate", "--checks", "drift", "proj/models/toy").stdout
+    assert "Run 'patchgen gate --fix --checks drift proj/models/toy' to rewrite what drifted." in chosen
 
 
 def test_pytest_is_not_in_the_process(gated: Workspace) -> None:

@@ -41,8 +41,8 @@ def mlp_forward(self, x):
 def test_a_loss_that_is_not_divided_says_by_what(work: Workspace) -> None:
     result = compare(work, LOSS.format("sum"))
     hint = result.errors[0].hint
-    assert "The loss and every gradient are 7 x upstream's: the number of labels that count, by which" in hint
-    assert "It passes input_ids [2, 9], attention_mask [2, 9], labels [2, 9]" in hint
+    assert "The loss and every gradient are 12 x upstream's: the number of labels that count, by which" in hint
+    assert "It passes rows of one length: input_ids [2, 9], attention_mask [2, 9], labels [2, 9]" in hint
     first = result.tables[0].rows[0]
     assert (first[0], first[-1]) == ("loss", "differs")
 
@@ -60,3 +60,15 @@ def test_heads_that_one_patch_breaks_are_one_problem(work: Workspace) -> None:
     assert "has no attribute 'sillu'" in problem.message
     assert "Did you mean 'silu'?" in problem.hint
     assert problem.hint.endswith("The same in LlamaModel.")
+
+
+def test_every_batch_of_a_training_step_says_what_it_passes(work: Workspace) -> None:
+    notes = compare(work, NORM.replace("0.5 * ", "")).notes
+    (trainer,) = (note for note in notes if note.startswith("batch 'trainer' passes "))
+    assert "num_items_in_batch, labels shifted by the caller" in trainer
+    assert "shift_labels [2, 6], num_items_in_batch=11" in trainer
+
+
+def test_of_red_batches_the_simplest_is_shown(work: Workspace) -> None:
+    result = compare(work, NORM)
+    assert "Batch 'rows', float32" in result.errors[0].hint

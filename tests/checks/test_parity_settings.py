@@ -73,7 +73,9 @@ def test_a_head_is_left_out_with_a_reason(acme: Acme) -> None:
     acme.settle(parity=f'level = "quick"\n{leave_out}')
     (result,) = acme.gate("parity").values()
     assert (result.status, result.errors) == ("clean", ())
-    assert result.notes == ("LlamaForSequenceClassification is skipped: nobody trains it",)
+    assert [note for note in result.notes if " passes " not in note] == [
+        "LlamaForSequenceClassification is skipped: nobody trains it"
+    ]
 
     acme.settle(parity='leave_out = { "Llama*" = "not on a CPU" }')
     (result,) = acme.gate("parity").values()

@@ -349,6 +349,9 @@ def test_fix_of_a_path_mends_only_that(gated: Workspace, pytester: pytest.Pytest
     result = run(pytester, gated, "--patchgen", "proj/models")
     result.assert_outcomes(failed=1, passed=6)
     assert "Run 'pytest --patchgen-fix proj/models' to rewrite what drifted." in section(result)
+    result = run(pytester, gated, "--patchgen-checks=drift", "-k", "toy", "proj/models")
+    command = "pytest --patchgen-fix --patchgen-checks=drift -k toy proj/models"
+    assert f"Run '{command}' to rewrite what drifted." in section(result)
 
 
 # --- orphans ---------------------------------------------------------------------------------------

@@ -85,3 +85,12 @@ def test_what_differs_is_told_in_full() -> None:
     assert find_told(replace(LIGER, config="b"), [EAGER]) is None
     assert find_told(replace(LIGER, errors=(replace(PROBLEM, target=""),)), [EAGER]) is None
     assert find_told(EAGER, [EAGER]) is None
+
+
+def test_a_missing_package_is_told_by_the_check_that_imports() -> None:
+    missing = "does not import: ModuleNotFoundError: No module named 'fused'"
+    first = CheckResult("a", "a.py", 1, "import", "failed", errors=(Problem(f"b.py, line 3 {missing}"),))
+    second = replace(first, check="parity", errors=(Problem(f"checking b.py raises {missing[17:]}"),))
+    assert find_told(second, [first]) is first
+    other = replace(second, errors=(Problem("checking b.py raises ModuleNotFoundError: No module named 'f'"),))
+    assert find_told(other, [first]) is None

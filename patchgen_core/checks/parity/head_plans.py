@@ -46,6 +46,7 @@ class HeadPlans:
     classes: set[str] = field(default_factory=set, kw_only=True)
     is_kernel_alone: bool = field(default=False, kw_only=True)
     kernel_users: frozenset[str] = field(default=frozenset(), kw_only=True)
+    _main: type[PreTrainedConfig] | None = field(default=None, init=False)
 
     def plan(self, head: Head, reference: Reference, is_main: bool) -> Iterator[tuple[str, ToyBatch]]:
         """What to run a head on, and in which dtype: training steps first; ``varied`` then says of each batch why."""
@@ -82,8 +83,6 @@ class HeadPlans:
             toy_config = part_of_toy_config(config_class, self._main, toy_config)
         with phase("toy configurations"):
             return load_toy_config(config_class, toy_config, toy_root, model_type)
-
-    _main: type[PreTrainedConfig] | None = None
 
     def _vary(
         self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool

@@ -65,13 +65,16 @@ def find_shortest(batches: Sequence[ToyBatch]) -> ToyBatch | None:
 
 
 def find_simpler(batches: Sequence[ToyBatch], batch: ToyBatch) -> list[ToyBatch]:
-    """The simplest few of the batches in which there is less to look at than in a batch: fewer inputs, or fewer
-    elements of as many."""
-
-    def weigh(one: ToyBatch) -> tuple[int, int]:
-        return len(one.inputs), one.size
-
-    return sorted((one for one in batches if weigh(one) < weigh(batch)), key=weigh)[:_MOST_SIMPLER]
+    """The batches that show less than a batch, whose code runs on this one as well; those that show least first."""
+    depths = {batch.name: 0}
+    for _ in batches:
+        for one in batches:
+            above = [depths[name] for name in (one.covered_by, one.seen_in) if name in depths]
+            if above and one.name not in depths:
+                depths[one.name] = min(above) + 1
+    has_labels = "labels" in batch.inputs
+    simpler = [one for one in batches if depths.get(one.name) and ("labels" in one.inputs) == has_labels]
+    return sorted(simpler, key=lambda one: -depths[one.name])[:_MOST_SIMPLER]
 
 
 def list_classes(model: PreTrainedModel) -> set[str]:
