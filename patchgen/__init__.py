@@ -37,3 +37,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(patchgen_core, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -249,7 +249,8 @@ class Reporter:
 
     def _command(self, option: str) -> str:
         """The same run with one more option."""
-        chosen = (f"{name}={value}" for name in _CHOOSING if (value := self.config.getoption(name, None)))
+        typed = [str(word).partition("=")[0] for word in self.config.invocation_params.args]
+        chosen = (f"{name}={self.config.getoption(name)}" for name in _CHOOSING if name in typed)
         words = (["-k", self.config.option.keyword], ["-m", self.config.option.markexpr])
         marks = (word for pair in words if pair[1] for word in pair)
         return shlex.join(["pytest", option, *chosen, *marks, *self.config.option.file_or_dir])

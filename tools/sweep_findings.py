@@ -63,6 +63,12 @@ UPSTREAM_DEFECTS = (
         "raises where the configuration asks for two stages with learned queries",
     ),
     UpstreamDefect(
+        "modeling_longt5",
+        "PG226",
+        "'LongT5TransientGlobalAttention.forward' uses 'self.gradient_checkpointing'",
+        "raises where the layer has no relative position bias and is given none",
+    ),
+    UpstreamDefect(
         "modeling_deimv2",
         "PG226",
         "freeze_backbone' uses 'self.backbone'",

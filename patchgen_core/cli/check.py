@@ -4,6 +4,7 @@ own."""
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,10 +120,18 @@ def _print(options: argparse.Namespace, checked: Checked) -> None:
         from patchgen_core.report.gate.baseline import baseline_lines
         from patchgen_core.report.gate.terminal import print_lines
 
-        print_drift(make_console(options), checked.report, options.verbose)
+        print_drift(make_console(options), checked.report, options.verbose, _command(options))
         if options.contracts:
             print_contracts(make_console(options), checked.contracts, options.verbose)
             print_lines(make_console(options), baseline_lines(checked.baselines, "patchgen check --fix"))
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What rewrites the files of the same run."""
+    start = ["patchgen", "fix"] if options.contracts else ["patchgen", "--check", "--fix"]
+    home = getattr(options, "home_of_project", None)
+    chosen = ["--project", str(home)] if home is not None else []
+    return shlex.join([*start, *chosen, *options.paths])
 
 
 def _join(checked: Iterable[Checked]) -> GateReport:

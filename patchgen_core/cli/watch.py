@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.build.selection import Selection
-from patchgen_core.errors import display_path
+from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.watch.events import Batch, Watcher
 from patchgen_core.watch.session import Update, WatchSession
@@ -88,7 +88,20 @@ def _show(session: WatchSession, batch: Batch, console: Console, verbose: bool) 
     update = session.update(batch)
     if update:
         print_update(console, update, batch.files, began, verbose)
+        _print_contracts(console, session, update)
     _collect()
+
+
+def _print_contracts(console: Console, session: WatchSession, update: Update) -> None:
+    """Print what the contract rules find in what a change had made."""
+    from patchgen_core.report.terminal import print_problems
+
+    try:
+        for result in session.examine(update):
+            print_problems(console, result.errors)
+            print_problems(console, result.warnings, "warning")
+    except PatchgenError as error:
+        print_problems(console, error.problems)
 
 
 def print_update(console: Console, update: Update, changed: Iterable[Path], began: float, verbose: bool) -> None:

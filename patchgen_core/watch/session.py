@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,7 +14,11 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import ConfigResult, DriftReport
 from patchgen_core.build.ruff_setup import RuffSettings
 from patchgen_core.build.selection import Selection
+from patchgen_core.checks.baseline import hold_back, read_baseline
 from patchgen_core.checks.checked_in.compare import bare, check, find_orphans, fix
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.config.input_recording import Input
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
@@ -166,6 +170,22 @@ class WatchSession:
         if self._cache.failure:
             self.cache_failure, self._cache = self._cache.failure, self._session_cache(self.project)
         return report
+
+    def examine(self, update: Update) -> Iterator[CheckResult]:
+        """What the contract rules find in what a change had made, but for what the project's baseline holds back.
+
+        A PatchgenError where the project's settings name no rule, or the baseline cannot be read.
+        """
+        outcomes = [result.outcome for result in update.report.results]
+        made = [(outcome.artifact, outcome.path) for outcome in outcomes if outcome.artifact is not None]
+        if not made:
+            return
+        contracts, baseline = Contracts(self.project, self._sources), read_baseline(self.project)
+        for artifact, path in made:
+            result = contracts.examine(artifact, path)
+            result = hold_back(result, CONTRACT, baseline) if baseline is not None else result
+            if result.errors or result.warnings:
+                yield result
 
     def _remember(self, report: DriftReport) -> None:
         """Remember what configs make and what that depends on, and forget the syntax trees."""

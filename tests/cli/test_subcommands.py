@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.cli.subcommands import GROUPS
-from tests.conftest import CONFIG, ROOT, TABLE, Workspace
+from tests.conftest import CONFIG, ROOT, TABLE, Workspace, generated
 
 MODULE = "proj.models.toy.toy_gpu_patch_gen_config"
 UPSTREAM = """
@@ -201,3 +201,9 @@ def test_orphans_are_findings_of_every_format(two: Workspace) -> None:
         assert "file=pyproject.toml" in said.stdout
         assert "other/generated/patched_modeling_other.py%3A" not in said.stdout
         assert "orphan: proj/models/other/generated/patched_modeling_other.py" in said.stdout
+
+
+def test_the_fix_that_is_named_keeps_the_paths(gated: Workspace) -> None:
+    generated(gated).unlink()
+    done = gated.patchgen("check", "proj/models/toy")
+    assert "Run 'patchgen fix proj/models/toy' to rewrite what drifted." in done.stdout

@@ -15,7 +15,9 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
+from patchgen_core.checks.result import CheckResult, FileDifference
 from patchgen_core.report.diff import Fold, FoldedDiff, FoldedHunk, fold, plain_diff, rich_diff
+from patchgen_core.report.gate.details import print_details
 from patchgen_core.syntax.diffs import FileDiff, Line, parse_diff, unified_diff
 
 ZOO = Path(__file__).parents[2] / "examples/zoo"
@@ -295,3 +297,13 @@ def test_without_colours_there_is_no_escape_code() -> None:
 def test_control_characters_in_code_do_not_reach_the_terminal() -> None:
     rows = shown(diff_of("x = 1\n", "x = '\x1b[2J\x07\x08'\n"), folded=True)
     assert not re.search(r"[\x00-\x1f\x7f]", "".join(rows))
+
+
+def test_a_result_is_folded_in_a_pipe_unless_all_is_asked_for() -> None:
+    diff = diff_of("".join(f"old {n}\n" for n in range(300)), "".join(f"new {n}\n" for n in range(500)))
+    result = CheckResult(status="drifted", files=(FileDifference("a.py", False, diff, diff),))
+    for verbose in (False, True):
+        console = Console(file=io.StringIO(), width=80)
+        print_details(console, result, verbose)
+        assert isinstance(console.file, io.StringIO)
+        assert ("more lines: " in console.file.getvalue()) != verbose

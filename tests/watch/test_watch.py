@@ -127,6 +127,13 @@ def empty_first(path: Path, text: str) -> None:
         file.write(text)
 
 
+def test_a_save_that_breaks_a_contract_is_told(gated: Workspace, start: Start) -> None:
+    watch = start(gated)
+    rewrite(gated.models / CONFIG, PREAMBLE + PATCH.replace("(self, x)", "(self, y)").replace("x * 2", "y * 2"))
+    watch.update()
+    assert "error: PG201 'Norm.forward' renames upstream's 'x' to 'y'" in watch.until("PG201")
+
+
 def test_what_has_drifted_is_rewritten_at_the_start(gated: Workspace, start: Start) -> None:
     gated.config(TRIPLED)
     watch = start(gated)

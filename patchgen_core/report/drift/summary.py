@@ -17,8 +17,8 @@ _FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")
 _DUMB = ("dumb", "unknown")
 
 
-def drift_summary(report: DriftReport) -> Iterator[tuple[str, str]]:
-    """The lines of a summary, each with its style."""
+def drift_summary(report: DriftReport, fix: str = "patchgen --check --fix") -> Iterator[tuple[str, str]]:
+    """The lines of a summary, each with its style; ``fix`` is the command that rewrites what drifted."""
     statuses = [result.status for result in report.results]
     counts = {status: statuses.count(status) for status in ("clean", "drifted", "fixed", "error")}
     parts = [f"{count} {status}" for status, count in counts.items() if count]
@@ -27,9 +27,9 @@ def drift_summary(report: DriftReport) -> Iterator[tuple[str, str]]:
     total = len(report.results)
     yield f"{total} config{'s' * (total != 1)}: {', '.join(parts)}.", "red" if report.exit_code else "green"
     if counts["drifted"]:
-        yield "Run 'patchgen --check --fix' to rewrite what drifted.", "cyan"
+        yield f"Run '{fix}' to rewrite what drifted.", "cyan"
     if report.orphans:
-        yield "Run 'patchgen --check --fix --prune' to remove orphans.", "cyan"
+        yield f"Run '{fix} --prune' to remove orphans.", "cyan"
 
 
 def print_clean(report: DriftReport, no_color: bool) -> bool:

@@ -17,8 +17,10 @@ from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.words import quantity
 
 
-def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
-    """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
+def print_drift(
+    console: Console, report: DriftReport, verbose: bool = False, fix: str = "patchgen --check --fix"
+) -> None:
+    """Print a drift report: a line for each config that is not clean, its diffs, and a summary that names ``fix``."""
     for result in map(drift_result, report.results):
         if result.status != "clean" or result.warnings or verbose:
             console.print(verdict_text(result), soft_wrap=True)
@@ -26,7 +28,7 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
     print_orphans(console, report.orphans)
     for path in report.removed:
         console.print(Text.assemble(("removed  ", "yellow"), display_path(path)), soft_wrap=True)
-    summary = (Text(text, style) for text, style in drift_summary(report))
+    summary = (Text(text, style) for text, style in drift_summary(report, fix))
     console.print(Text("\n").join(summary), soft_wrap=True)
 
 

@@ -28,17 +28,18 @@ def verdict_text(result: CheckResult, named: bool = True) -> Text:
 
 
 def print_details(
-    console: Console, result: CheckResult, verbose: bool = False, folded: bool = False, is_whole: bool = True
+    console: Console, result: CheckResult, verbose: bool = False, folded: bool | None = None, is_whole: bool = True
 ) -> None:
     """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
 
     Args:
         verbose: also say how the config was loaded.
-        folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
+        folded: leave out the middle of long hunks where nobody watches; None for what a terminal gets: unless
+            ``verbose``.
         is_whole: print all figures. If not, of several problems that come with figures all but the first are one line
             each, and of the figures those of the first that tell most.
     """
-    is_folded = not verbose if console.is_terminal else folded
+    is_folded = not verbose if console.is_terminal or folded is None else folded
     _print_errors(console, result, is_whole)
     print_problems(console, result.warnings, "warning")
     print_notes(console, result.notes if verbose else ())
