@@ -41,6 +41,14 @@ def test_what_importing_a_module_patches(site: Workspace) -> None:
     assert module.Norm().forward(8.5) == 3.0
 
 
+def test_a_module_that_still_patches_when_the_generated_one_imports_it_is_named(site: Workspace) -> None:
+    text = "from acme.models.toy import modeling_toy as toy\n\n\ndef rotate(x, y=0):\n    return x\n\n\n"
+    write(site, "patches.py", f"{text}toy.rotate = rotate\n")
+    (note,) = adopt(site.project, UPSTREAM, imports=["patches"]).notes
+    assert note.startswith("the generated module imports patches, which then patches upstream as well")
+    assert adopt(site.project, UPSTREAM, imports=["patches"], inline=True, force=True).notes == ()
+
+
 @pytest.mark.slow
 def test_importing_what_patches_nothing_is_an_error(site: Workspace) -> None:
     write(site, "patches.py", "import kernels\n\n\ndef patch(): ...\n")

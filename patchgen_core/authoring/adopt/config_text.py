@@ -65,10 +65,22 @@ class AdoptedConfig:
         for changes in elsewhere.values():
             self._elsewhere(changes)
         self.notes += [f"the patcher says: {message}" for message in self.run.messages]
-        self.notes += self._early_uses()
+        self.notes += [*self._early_uses(), *self._patching_imports()]
         if self.run.side_effects:
             names = ", ".join(self.run.side_effects)
             self.notes.append(f"other packages changed themselves meanwhile, which is left to them: {names}")
+
+    def _patching_imports(self) -> Iterator[str]:
+        """Modules that patch when they are imported, which the generated module still imports."""
+        if ":" in self.run.patcher:
+            return
+        needed = {module for module, _ in self.additions.values()}
+        for name in self.run.patcher.split(", "):
+            if name in needed or any(f"replacement_module={name!r}" in text for text in self.externals):
+                yield (
+                    f"the generated module imports {name}, which then patches upstream as well, so that parity has "
+                    "nothing else to compare with: --inline copies its code instead"
+                )
 
     def _helpers(self) -> None:
         """What the copied code uses of modules that nothing is to be imported from."""
