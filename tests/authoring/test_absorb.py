@@ -217,6 +217,12 @@ def test_what_cannot_be_declared_is_told_and_the_generated_file_keeps_all(work: 
     assert (again.changes, len(again.left)) == ((), 1)
 
 
+def test_an_import_that_nothing_uses_is_told(work: Workspace, edit: Edit) -> None:
+    edit("class Head:\n", "import math\n\n\nclass Head:\n")
+    [left] = _absorb(work).left
+    assert left.message == "import math: nothing uses it, and generated files have no such imports"
+
+
 def test_a_comment_between_definitions_is_not_lost(work: Workspace, edit: Edit) -> None:
     edit("class Head:\n", "# Why a head?\nclass Head:\n")
     before = generated(work).read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import tokenize
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import Path
 import libcst as cst
 
 from patchgen_core.authoring.absorb.config_edits import ConfigEdit, ConfigEditor, make_edits
-from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, find_changes
+from patchgen_core.authoring.absorb.module_changes import Change, DefinitionChange, StatementChange, find_changes
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles, EditedFile
 from patchgen_core.authoring.edits.imports import add_imports
 from patchgen_core.authoring.edits.needed_imports import missing_imports, needed_names
@@ -29,6 +30,7 @@ from patchgen_core.config.replacement import read_replacement
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.index import bound_name
 from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
 
 
@@ -204,7 +206,7 @@ class _Rehearsal:
             if not isinstance(outcome, Artifact):
                 left.append((edit.change, f"with it the config does not generate: {outcome}"))
             elif self._unmet([edit], outcome):
-                left.append((edit.change, "the config would turn it into different code"))
+                left.append((edit.change, _why_different(edit.change, outcome)))
             else:
                 chosen.append(edit)
                 made = outcome
@@ -245,6 +247,15 @@ class _Rehearsal:
         early = {name for code in codes for name in needed_names(code)[0]}
         needed = [need for need in dict.fromkeys(needs) if _bound(need) in early]
         return replace(file, module=add_imports(file.module, needed, early)) if needed else file
+
+
+def _why_different(change: Change, made: Artifact) -> str:
+    statement = change.statement if isinstance(change, StatementChange) else None
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        used = {node.id for node in ast.walk(ast.parse(made.text)) if isinstance(node, ast.Name)}
+        if not used & {bound_name(statement, alias) for alias in statement.names}:
+            return "nothing uses it, and generated files have no such imports"
+    return "the config would turn it into different code"
 
 
 def _bound(statement: str) -> str:
