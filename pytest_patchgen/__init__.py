@@ -21,6 +21,7 @@ _OPTIONS = (
     ("device", "DEVICE", "where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda"),
     ("isolate", "", "run every check of a model or kernel in a process of its own, instead of one that they share"),
     ("time-limit", "SECONDS", "end a check of a model or kernel that takes longer, and fail it; 600 by default"),
+    ("level", "LEVEL", "how much parity varies beside training steps: quick, standard (the default) or thorough"),
     ("no-cache", "", "neither use nor keep results of drift checks"),
 )
 """The options after ``--patchgen-``, each with its metavar, which flags have none of, and its help."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.project.parity_settings import LEVELS
 
 DEVICES = ("auto", "cpu", "cuda")
 """Where models and kernels may run."""
@@ -27,6 +28,7 @@ class Settings:
         setups: references of functions that set up models, beside those of the projects.
         select: codes of the contract rules to run; None for those that the project's settings select.
         ignore: codes of contract rules to leave out, beside those that the project's settings do.
+        level: how much parity varies beside training steps; empty for what the project's settings say.
         holds_back: whether the findings that a project's baseline has are held back.
     """
 
@@ -40,6 +42,7 @@ class Settings:
     setups: tuple[str, ...] = ()
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
+    level: str = ""
     holds_back: bool = True
 
 
@@ -66,6 +69,7 @@ def read_settings(options: object, prefix: str, checks: Sequence[str], device: s
         isolate=bool(value("isolate")),
         time_limit=None if limit is None else _read_time_limit(f"--{prefix}time-limit", str(limit)),
         caching=not value("no-cache"),
+        level=_read_level(str(value("level") or "")),
     )
 
 
@@ -73,6 +77,13 @@ def _read_device(text: str) -> str:
     if text not in DEVICES:
         hint = did_you_mean(text, DEVICES) or f"There are: {', '.join(DEVICES)}."
         raise PatchgenError(f"models cannot run on the device '{text}': there is no such device", None, hint)
+    return text
+
+
+def _read_level(text: str) -> str:
+    if text and text not in LEVELS:
+        hint = did_you_mean(text, LEVELS) or f"There are: {', '.join(LEVELS)}."
+        raise PatchgenError(f"parity has no level '{text}'", None, hint)
     return text
 
 

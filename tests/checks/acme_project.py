@@ -114,9 +114,9 @@ class Acme:
         self.parity = parity or self.parity
         self.write("pyproject.toml", SETTINGS.format(setup=self.setup, parity=self.parity))
 
-    def gate(self, *checks: str, fix: bool = False, items: str = "") -> dict[str, CheckResult]:
+    def gate(self, *checks: str, fix: bool = False, items: str = "", level: str = "") -> dict[str, CheckResult]:
         """The results of checks by their items; of those that hold a text."""
-        session = Session(load_project(self.root), Settings(fix=fix, device="cpu", caching=False))
+        session = Session(load_project(self.root), Settings(fix=fix, device="cpu", caching=False, level=level))
         try:
             gate = Gate(session, [check for check in all_checks() if check.name in checks])
             configs = load_project(self.root).find_configs()

@@ -115,6 +115,7 @@ def test_files_are_rewritten_and_orphans_removed(gated: Workspace) -> None:
         (["--checks=drfit"], "error: there is no check 'drfit'\n  Did you mean 'drift'?\n"),
         (["--checks=,"], "error: no check is chosen\n  There are: drift, import"),
         (["--checks=import", "--fix"], "error: --fix needs the check 'drift', which does that\n"),
+        (["--level=standart"], "error: parity has no level 'standart'\n  Did you mean 'standard'?\n"),
         (["--device=gpu"], "error: models cannot run on the device 'gpu': there is no such device\n"),
         (["--time-limit=soon"], "error: --time-limit takes a number of seconds, not 'soon'\n"),
         (["--report=gate.txt"], "error: report file 'gate.txt' must end in .json, .md, .html or .sarif\n"),

@@ -158,7 +158,13 @@ def test_a_variable_of_the_terminal_counts_where_the_project_names_it(project: W
 
 @pytest.mark.parametrize(
     "settings",
-    [Settings(device="cpu"), Settings(isolate=True), Settings(setups=("proj.deep:times",)), Settings(time_limit=5.0)],
+    [
+        Settings(device="cpu"),
+        Settings(isolate=True),
+        Settings(setups=("proj.deep:times",)),
+        Settings(time_limit=5.0),
+        Settings(level="quick"),
+    ],
 )
 def test_other_options_have_everything_run(project: Workspace, settings: Settings) -> None:
     assert rerun(project, settings) == BOTH

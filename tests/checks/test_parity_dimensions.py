@@ -34,6 +34,14 @@ def test_the_level_quick_varies_nothing(work: Workspace) -> None:
     assert not any("varied" in note for note in result.notes)
 
 
+def test_the_level_of_a_run_comes_before_that_of_the_project(tmp_path: Path) -> None:
+    acme = Acme(tmp_path)
+    acme.settle('level = "quick"')
+    acme.config(ONLY_IN_EVALUATION)
+    assert [result.status for result in acme.gate("parity").values()] == ["clean"]
+    assert [result.status for result in acme.gate("parity", level="standard").values()] == ["failed"]
+
+
 LINE_OF_EVALUATION = """
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ from patchgen_core.project.pyproject import PYPROJECT
 
 SWITCH = "PATCHGEN_KEEP_CHECKS"
 """The environment variable that, set to 0, has only results of the check of the drift kept."""
+_HARMLESS_SETTINGS = frozenset(("fix", "prune", "caching", "holds_back"))
+"""Nothing is kept in a run that writes or uses no cache, and baselines are applied to what is kept."""
 ORPHANS = "orphans"
 """An item that is looked for each time: it costs nothing."""
 
@@ -355,8 +357,8 @@ def declared_inputs(check: Check, path: Path) -> Iterable[Path] | None:
 
 def _settings(settings: Settings) -> tuple[object, ...]:
     """How the run goes, as far as results depend on it."""
-    limits = (settings.device, settings.isolate, settings.time_limit)
-    return (*limits, settings.toy_batches, settings.setups, settings.select, settings.ignore)
+    names = (field.name for field in fields(settings) if field.name not in _HARMLESS_SETTINGS)
+    return tuple((name, getattr(settings, name)) for name in names)
 
 
 def _with_note(result: CheckResult, reason: str) -> CheckResult:

@@ -79,8 +79,9 @@ class ParityCheck(ModelCheck):
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
         """Compare one implementation with Hugging Face eager."""
         implementation = item.removeprefix(f"{self.name}[").removesuffix("]")
-        batches = self.session.settings.toy_batches
-        result = compare_model(process, artifact, implementation, self._offered(path), batches, fresh)
+        settings = self.session.settings
+        offered, batches = self._offered(path), settings.toy_batches
+        result = compare_model(process, artifact, implementation, offered, batches, fresh, settings.level)
         home = self._foreign.get(path)
         return replace(result, notes=(*result.notes, _UNBOUND.format(home=home))) if home else result
 
@@ -152,15 +153,17 @@ def compare_model(
     offered_implementations: tuple[str, ...] = (),
     batches: tuple[str, ...] = (),
     fresh: bool = False,
+    level: str = "",
 ) -> CheckResult:
     """Compare a generated module with Hugging Face eager, forward and backward.
 
     ``offered_implementations`` are those of the config that are being checked; ``batches`` refer to builders beside
-    the project's; ``fresh`` uses the text that was generated now, whatever stands on disk.
+    the project's; ``fresh`` uses the text that was generated now, whatever stands on disk. ``level`` is how
+    much is varied; the project's settings say it where it is empty.
     """
     project, config = process.project, artifact.plan.config
     text = artifact.text if fresh else read_text(artifact.path) or ""
-    request = make_request(process, artifact, implementation, offered_implementations, batches, text, fresh)
+    request = make_request(process, artifact, implementation, offered_implementations, batches, text, fresh, level)
     result = process.run(_FUNCTION, artifact.path.name, request)
     path = Path(config.location.file)
     codes = selected_codes(project, path, project.module_name(path))
@@ -187,6 +190,7 @@ def make_request(
     batches: tuple[str, ...],
     text: str,
     fresh: bool,
+    level: str = "",
 ) -> ParityRequest:
     """What the process is asked about a generated module, whose text is ``text``; the rest as for
     :func:`compare_model`."""
@@ -208,6 +212,6 @@ def make_request(
         dtypes=settings.dtypes,
         offered=offered_implementations,
         left_out=settings.leave_out,
-        level=settings.level,
+        level=level or settings.level,
         text=text if fresh else None,
     )

@@ -18,6 +18,7 @@ from patchgen_core.cli.items import choose_checks, find_items, run_items
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.named_configs import split_by_project
+from patchgen_core.project.parity_settings import LEVELS, STANDARD
 from patchgen_core.project.project import Project
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.gate.details import print_details, verdict_text
@@ -40,6 +41,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
     add("--dry-run", action="store_true", help="show what would be recorded, and write nothing")
+    add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
     add_no_cache(parser)
     add_printing(parser, "print the result as JSON")
     parser.set_defaults(fix=False, prune=False)

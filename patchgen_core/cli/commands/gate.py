@@ -17,6 +17,7 @@ from patchgen_core.cli.items import choose_checks, find_items, run_items
 from patchgen_core.cli.printing import add_formats, make_console, print_findings, tell_baselines
 from patchgen_core.cli.streaming import add_streaming, open_stream
 from patchgen_core.project.named_configs import split_by_project
+from patchgen_core.project.parity_settings import LEVELS, STANDARD
 from patchgen_core.project.project import Project
 from patchgen_core.report.gate.baseline import baseline_lines
 from patchgen_core.report.gate.details import print_details, print_told, verdict_text
@@ -51,6 +52,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--device", default=DEVICES[0], metavar="DEVICE", help=f"where models and kernels run: {', '.join(DEVICES)}")
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
+    add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
     add_no_cache(parser)
     add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
