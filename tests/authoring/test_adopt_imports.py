@@ -99,6 +99,7 @@ def test_a_function_around_upstreams_method_wraps_it(site: Workspace, patch: str
     result = adopted(site, textwrap.dedent(patch))
     assert not result.findings
     assert call in result.text
+    assert UPSTREAM not in result.changes[0]
     module = generated_module(make(site, result))
     cls = module.Special if "Special" in call else module.Norm
     assert cls().forward(9) == value

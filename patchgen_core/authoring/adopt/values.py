@@ -42,7 +42,9 @@ def describe(
     wrapping = read_wrapper(inner, original) if original is not None and not wrapper else None
     if wrapping is not None:
         uses = tuple(_uses(wrapping.replacement, bound))
-        label = f"{name_of(inner)}, around upstream's"
+        # functools.wraps gives it upstream's name
+        own = f"{inner.__globals__['__name__']}.{inner.__code__.co_name}"
+        label = f"{own if hasattr(inner, '__wrapped__') else name_of(inner)}, around upstream's"
         return PatchedValue("function", label, source=wrapping.replacement.text, uses=uses, wraps=wrapping.name)
     text = name_of(inner)
     if isinstance(inner, types.ModuleType):
