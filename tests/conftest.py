@@ -78,6 +78,21 @@ PATCH = """
 def norm_forward(self, x):
     return x * 2
 """
+DEFECTS = """\
+config.add_import("math")
+
+@config.override_method("Norm.forward")
+def norm_forward(self):
+    return 2
+"""
+"""Breaks PG201, an error, and PG214, a warning."""
+SECOND_DEFECT = """\
+
+@config.override_method("Head.forward")
+def head_forward(self):
+    return 3
+"""
+"""Breaks PG201 as the first one does."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -321,6 +336,20 @@ def gated(work: Workspace) -> Workspace:
     work.config(PATCH)
     fix(work.check())
     return work
+
+
+@pytest.fixture
+def defective(work: Workspace) -> Workspace:
+    """A generated project whose config has an error and a warning."""
+    work.upstream(UPSTREAM_TEXT)
+    settle(work, DEFECTS)
+    return work
+
+
+def settle(work: Workspace, config: str) -> None:
+    """Write the config and what it makes."""
+    work.config(config)
+    fix(work.check())
 
 
 def generated(work: Workspace, suffix: str = ".py") -> Path:

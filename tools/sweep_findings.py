@@ -63,6 +63,24 @@ UPSTREAM_DEFECTS = (
         "raises where the configuration asks for two stages with learned queries",
     ),
     UpstreamDefect(
+        "modeling_mm_grounding_dino",
+        "PG226",
+        "'MMGroundingDinoModel.forward' uses 'self.d_model'",
+        "raises where the configuration asks for two stages with learned queries",
+    ),
+    UpstreamDefect(
+        "modeling_mlcd",
+        "PG226",
+        "'MLCDVisionEmbeddings.interpolate_pos_encoding' uses 'self.position_embedding'",
+        "the method is CLIP's, and the class has no position embedding",
+    ),
+    UpstreamDefect(
+        "modeling_phi4_multimodal",
+        "PG226",
+        "'Phi4MultimodalVisionEmbeddings.interpolate_pos_encoding' uses 'self.position_ids'",
+        "the method is Siglip's, and the class registers no position ids",
+    ),
+    UpstreamDefect(
         "modeling_longt5",
         "PG226",
         "'LongT5TransientGlobalAttention.forward' uses 'self.gradient_checkpointing'",

@@ -9,34 +9,10 @@ from typing import Any
 import pytest
 
 from patchgen_core.checks.baseline import identify
-from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.errors import Problem
-from tests.conftest import UPSTREAM_TEXT, Workspace
+from tests.conftest import DEFECTS, SECOND_DEFECT, UPSTREAM_TEXT, Workspace
 
 MODULE = "proj.models.toy.toy_gpu_patch_gen_config"
-DEFECTS = """\
-config.add_import("math")
-
-@config.override_method("Norm.forward")
-def norm_forward(self):
-    return 2
-"""
-SECOND = """\
-
-@config.override_method("Head.forward")
-def head_forward(self):
-    return 3
-"""
-"""Breaks PG201 as the first one does."""
-
-
-@pytest.fixture
-def defective(work: Workspace) -> Workspace:
-    """A generated project whose config has an error and a warning."""
-    work.upstream(UPSTREAM_TEXT)
-    work.config(DEFECTS)
-    drift.fix(work.check())
-    return work
 
 
 def command(work: Workspace, *arguments: str) -> tuple[int, list[str]]:
@@ -67,7 +43,7 @@ def test_what_is_recorded_is_held_back_and_the_last_line_says_how_much(defective
 
 def test_a_new_finding_is_red_alone_wherever_the_old_ones_move(defective: Workspace) -> None:
     command(defective, "baseline", "--checks", "drift,contract")
-    defective.config("# lines\n# that move\n\n" + DEFECTS + SECOND)
+    defective.config("# lines\n# that move\n\n" + DEFECTS + SECOND_DEFECT)
     command(defective, "fix")
     code, lines = command(defective, "check")
     findings = [line for line in lines if ": error: " in line or ": warning: " in line]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.results import Cause
-from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.checks.contract.run import EVERY_RULE, Contracts
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
@@ -17,26 +16,9 @@ from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
-from tests.conftest import CONFIG, UPSTREAM_TEXT, Workspace
+from tests.conftest import CONFIG, Workspace
 
 MODULE = "proj.models.toy.toy_gpu_patch_gen_config"
-DEFECTS = """\
-config.add_import("math")
-
-@config.override_method("Norm.forward")
-def norm_forward(self):
-    return 2
-"""
-"""Breaks PG201, an error, and PG214, a warning."""
-
-
-@pytest.fixture
-def defective(work: Workspace) -> Workspace:
-    """A generated project whose config has an error and a warning."""
-    work.upstream(UPSTREAM_TEXT)
-    work.config(DEFECTS)
-    drift.fix(work.check())
-    return work
 
 
 def settle(work: Workspace, *lines: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -207,3 +208,27 @@ def test_the_fix_that_is_named_keeps_the_paths(gated: Workspace) -> None:
     generated(gated).unlink()
     done = gated.patchgen("check", "proj/models/toy")
     assert "Run 'patchgen fix proj/models/toy' to rewrite what drifted." in done.stdout
+
+
+def test_hooks_of_pre_commit_take_every_project_of_a_repository(gated: Workspace, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    for name in ("one", "two"):
+        shutil.copytree(gated.root, repository / name)
+    broken = repository / "two" / generated(gated).relative_to(gated.root)
+    broken.write_text(broken.read_text(encoding="utf-8").replace("x * 2", "x * 3"), encoding="utf-8")
+    text = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+    check, fix = (line.partition("patchgen ")[2].split() for line in text.splitlines() if "  entry: " in line)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(gated.site), *sys.path])}
+    codes = []
+    for arguments in (check, fix, check):
+        command = [sys.executable, "-m", "patchgen_core", *arguments]
+        done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True)
+        codes.append(done.returncode)
+        assert done.stdout.startswith("one:\n1 config: 1 clean.\n"), done.stdout + done.stderr
+    assert codes == [1, 0, 0]
+
+
+def test_dir_of_the_package_lists_what_it_offers() -> None:
+    code = "import patchgen, patchgen_core; print(*dir(patchgen), *dir(patchgen_core))"
+    names = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {"PatchConfig", "Edits", "run_codegen", "PatchgenError", "load_project"} <= set(names)

@@ -7,23 +7,10 @@ import json
 import pytest
 
 from patchgen_core.checks.checked_in.compare import fix
-from tests.conftest import Workspace
+from tests.conftest import DEFECTS, SECOND_DEFECT, Workspace, settle
 from tests.plugin.conftest import CONFIG, run
 
 NAME = "proj.models.toy.toy_gpu_patch_gen_config"
-KNOWN = """\
-config.add_import("math")
-
-@config.override_method("Norm.forward")
-def norm_forward(self):
-    return 2
-"""
-NEW = """\
-
-@config.override_method("Head.forward")
-def head_forward(self):
-    return 3
-"""
 BASELINE = "patchgen-baseline.json"
 both = pytest.mark.parametrize("workers", ["0", "2"])
 
@@ -31,16 +18,10 @@ both = pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.fixture
 def recorded(gated: Workspace) -> Workspace:
     """A project whose config has an error and a warning, both in its baseline."""
-    settle(gated, KNOWN)
+    settle(gated, DEFECTS)
     assert gated.patchgen("baseline", "--checks", "drift,contract").returncode == 0
     assert codes(gated) == ["PG201", "PG214"]
     return gated
-
-
-def settle(work: Workspace, config: str) -> None:
-    """Write the config and what it makes."""
-    work.config(config)
-    fix(work.check())
 
 
 def codes(work: Workspace) -> list[str]:
@@ -60,7 +41,7 @@ def test_known_findings_are_held_back(recorded: Workspace, pytester: pytest.Pyte
 
 @both
 def test_a_new_finding_fails_alone(recorded: Workspace, pytester: pytest.Pytester, workers: str) -> None:
-    settle(recorded, f"# a line that moves the others\n{KNOWN}{NEW}")
+    settle(recorded, f"# a line that moves the others\n{DEFECTS}{SECOND_DEFECT}")
     result = run(pytester, recorded, "--patchgen", "-n", workers)
     result.assert_outcomes(passed=3, failed=1)
     errors = [line for line in result.outlines if ": error: " in line]
@@ -71,7 +52,7 @@ def test_a_new_finding_fails_alone(recorded: Workspace, pytester: pytest.Pyteste
 
 @both
 def test_what_is_gone_leaves_the_file_with_fix(recorded: Workspace, pytester: pytest.Pytester, workers: str) -> None:
-    settle(recorded, KNOWN.partition("\n")[2])
+    settle(recorded, DEFECTS.partition("\n")[2])
     result = run(pytester, recorded, "--patchgen", "-n", workers)
     result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(
