@@ -81,6 +81,12 @@ UPSTREAM_DEFECTS = (
         "the method is Siglip's, and the class registers no position ids",
     ),
     UpstreamDefect(
+        "modeling_timesfm2_5",
+        "PG226",
+        "'TimesFm2_5ModelForPrediction._postprocess_output' uses 'self.horizon_ff_layer'",
+        "the method is that of TimesFM's first model, and nothing here calls it",
+    ),
+    UpstreamDefect(
         "modeling_longt5",
         "PG226",
         "'LongT5TransientGlobalAttention.forward' uses 'self.gradient_checkpointing'",

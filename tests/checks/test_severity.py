@@ -16,7 +16,7 @@ from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
-from tests.conftest import CONFIG, Workspace
+from tests.conftest import CONFIG, UPSTREAM_TEXT, Workspace
 
 MODULE = "proj.models.toy.toy_gpu_patch_gen_config"
 
