@@ -50,13 +50,16 @@ class ExecutionRecorder:
         self._files = {span.file for span, _ in self._spans}
         self._targets: dict[CodeType, str | None] = {}
         self._active: Sequence[str] = ()
+        self._paths: Mapping[int, str] = {}
         self._before: dict[str, frozenset[tuple[str, int]]] = {}
         self.is_interpreted = False
 
     @contextmanager
-    def recording(self, active: Sequence[str] = ()) -> Iterator[None]:
-        """Note what runs inside; ``active`` holds the paths of the modules that are running, innermost last."""
+    def recording(self, active: Sequence[str] = (), model: torch.nn.Module | None = None) -> Iterator[None]:
+        """Note what runs inside; ``active`` holds the paths of the modules of ``model`` that are running, innermost
+        last."""
         before, self._active = sys.gettrace(), active
+        self._paths = {id(part): path for path, part in model.named_modules()} if model is not None else {}
         with self._unseen_interpreter():
             sys.settrace(self._enter)
             try:
@@ -102,8 +105,9 @@ class ExecutionRecorder:
             return None
         execution = self.executions[target]
         execution.functions.add(code.co_name)
-        if self._active:
-            execution.modules.add(self._active[-1])
+        if self._active:  # a method may be called by another module than its own
+            own = self._paths.get(id(frame.f_locals.get("self")), self._active[-1])
+            execution.modules.add(own)
         elif "self" in frame.f_locals:
             execution.built.add(type(frame.f_locals["self"]).__name__)
 

@@ -201,7 +201,7 @@ def _recorded(
             stack.enter_context(keep_layers(model, run))
         if recorder is not None:
             stack.enter_context(track_active_modules(model, active))
-            stack.enter_context(recorder.recording(active))
+            stack.enter_context(recorder.recording(active, model))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         yield embedded
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -21,6 +22,8 @@ State = Mapping[str, torch.Tensor]
 
 _SPREAD = 0.25
 """Standard deviation of what is added to vectors, which start as ones or zeros."""
+_DRAWS = 4.0
+"""How many times the error of its logarithm the ratio of two deviations may be, whose squares are drawn alike."""
 _ROUNDING = 2.0**-8
 """The largest part of a number that rounding to bfloat16 changes."""
 
@@ -103,29 +106,37 @@ def load_state(model: PreTrainedModel, state: State) -> None:
     model.load_state_dict(state, strict=True)
 
 
-def initial_values(model: nn.Module) -> dict[str, tuple[float, float]]:
-    """Mean and standard deviation of every parameter; those of a single element have a deviation of 0."""
+class InitialValues(NamedTuple):
+    """Mean and standard deviation of a parameter's ``size`` values; a single one has a deviation of 0."""
+
+    mean: float
+    deviation: float
+    size: int
+
+
+def initial_values(model: nn.Module) -> dict[str, InitialValues]:
+    """What every parameter starts with, by name."""
     with torch.no_grad():
         return {
-            name: (float(value.double().mean()), float(value.double().std(correction=0)))
+            name: InitialValues(float(value.double().mean()), float(value.double().std(correction=0)), value.numel())
             for name, value in model.named_parameters()
             if value.is_floating_point() and value.numel()
         }
 
 
-def initialized_otherwise(
-    ours: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]
-) -> list[str]:
+def initialized_otherwise(ours: Mapping[str, InitialValues], theirs: Mapping[str, InitialValues]) -> list[str]:
     """The parameters whose initial values are spread otherwise than upstream's, or are other constants.
 
-    The two may be of unlike dtypes: rounding to bfloat16 counts for nothing.
+    The two may be of unlike dtypes: rounding to bfloat16 counts for nothing. They may also be drawn otherwise: the
+    fewer values there are, the further apart their deviations may be.
     """
     names = []
-    for name, (mean, deviation) in theirs.items():
-        own_mean, own_deviation = ours.get(name, (mean, deviation))
+    for name, (mean, deviation, size) in theirs.items():
+        own_mean, own_deviation, _ = ours.get(name, theirs[name])
         rounding = _ROUNDING * abs(mean)
         if deviation:
-            is_right = 0.5 * deviation - rounding <= own_deviation <= 2 * deviation + rounding
+            factor = max(2.0, math.exp(_DRAWS / math.sqrt(max(1, size - 1))))
+            is_right = deviation / factor - rounding <= own_deviation <= factor * deviation + rounding
         else:
             is_right = own_deviation == 0 and abs(own_mean - mean) <= rounding
         names += [] if is_right else [name]

@@ -15,6 +15,7 @@ from patchgen_core.checks.parity.comparison import check_parity
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.result import CheckResult
+from patchgen_core.config.declarations import Tolerance
 from patchgen_core.files import write_files
 from patchgen_core.models.model_setup import PATCHED, ModelSetup
 from patchgen_core.models.references import References
@@ -74,6 +75,7 @@ def compare(
     level: str = STANDARD,
     setup: ModelSetup | None = None,
     on_disk: str = "",
+    tolerances: tuple[Tolerance, ...] = (),
 ) -> CheckResult:
     """What the check says of a config, before allowances count; of a text that is ``on_disk`` no more, if given."""
     artifact = make(work, text, preamble)
@@ -95,6 +97,7 @@ def compare(
         dtypes=dtypes or ("float32",),
         offered=(implementation,),
         level=level,
+        tolerances=tolerances,
         text=artifact.text if on_disk else None,
     )
     return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES, setup)

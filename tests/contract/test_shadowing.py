@@ -47,6 +47,15 @@ def test_name_that_upstreams_code_means_otherwise(work: Workspace, config: str, 
     assert all(m.startswith(f"PG207 {said}, by which upstream's 'Norm.forward' means ") for m in messages)
 
 
+def test_lines_of_upstreams_in_an_edited_method_are_upstreams(work: Workspace) -> None:
+    work.upstream(UPSTREAM.replace("return sum(x)", "x = list(x)\n        return sum(x)"))
+    edit = "config.replace_code('Norm.forward', 'x = list(x)', 'x = {}(x)')\n"
+    work.config("config.add_post_import_block('sqrt = abs')\n" + edit.format("tuple"))
+    assert "binds 'sqrt', by which upstream's 'Norm.forward' means" in found(work, "PG207")[0]
+    work.config("config.add_post_import_block('tuple = sorted')\n" + edit.format("tuple"))
+    assert found(work, "PG207") == []
+
+
 @pytest.mark.parametrize(
     ("config", "used"),
     [

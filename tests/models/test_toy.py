@@ -224,6 +224,17 @@ def test_what_is_off_by_default_stays_off_and_may_be_switched_on() -> None:
     assert toy_config_for("llama", {"mlp_bias": True}).mlp_bias
 
 
+def test_few_values_may_be_drawn_further_apart_than_many() -> None:
+    few, many = torch.nn.Linear(2, 3, bias=False), torch.nn.Linear(60, 60, bias=False)
+    for layer, expected in ((few, []), (many, ["weight"])):
+        upstream = initial_values(layer)
+        with torch.no_grad():
+            layer.weight.mul_(2.5)
+        assert initialized_otherwise(initial_values(layer), upstream) == expected
+        torch.nn.init.zeros_(layer.weight)
+        assert initialized_otherwise(initial_values(layer), upstream) == ["weight"]
+
+
 def test_what_another_dtype_rounds_is_initialized_alike_and_another_constant_is_not() -> None:
     layer = torch.nn.Linear(6, 6)
     torch.nn.init.constant_(layer.bias, 0.7853982)

@@ -15,7 +15,7 @@ _FEATURES = "            own_features = select_features(image_features.flatten(0
 _BLOCKS = " " * 16 + "block_sequence_ids = get_block_sequence_ids_for_mask(token_type_ids, device="
 _KEYS = "        k = gather_outputs(k, 1)\n"
 _ROWS = "        attention_mask = slice_input_tensor(attention_mask, 1, padding=False)\n"
-_CHOICE = "        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)  # [B, S, topk]\n"
+_CHOICE = "        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)\n"
 _IN_SP = "get_parallel_state().sp_enabled"
 _FIRST = "The first output that differs is from"
 
@@ -177,7 +177,7 @@ ATTENTION = {
         "sp2",
         _ROWS,
         "        attention_mask = attention_mask[:, : hidden_states.shape[1]]\n",
-        ("logits of 'packed' on rank", f"{_FIRST} 'model.layers.0.self_attn.o_proj' (Linear)"),
+        ("logits of 'packed' on rank", f"{_FIRST} 'model.layers.0.self_attn.indexer' (GlmMoeDsaIndexer)"),
         "GlmMoeDsaIndexer.forward",
     ),
     "choice of the slice": Defect(
@@ -185,7 +185,6 @@ ATTENTION = {
         "sp2",
         _CHOICE,
         _CHOICE.replace("gather_outputs(", "(").replace(", 1)", ")"),
-        ("fails: RuntimeError: The size of tensor a", "in forward"),
-        "GlmMoeDsaAttention.forward",
+        ("fails: RuntimeError: The size of tensor a", "The patch of 'GlmMoeDsaAttention.forward' was running"),
     ),
 }

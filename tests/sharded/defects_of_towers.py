@@ -11,7 +11,7 @@ _POSITIONS = "        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale
 _ENDS = "        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)\n"
 _LENGTHS = "            lengths = cu_seqlens[1:] - cu_seqlens[:-1]\n"
 _FEATURES = "            image_embeds = select_features(image_embeds, image_mask[..., 0])\n"
-_MAKES = "\n        if position_ids is None:\n            position_ids = self.compute_3d_position_ids(\n"
+_MAKES = "        if position_ids is None:\n            position_ids = self.compute_3d_position_ids(\n"
 _CHECK = f"        check_position_ids(position_ids, inputs_embeds)\n{_MAKES}"
 _RUNS_TOWER = '        if mm_encoder_outputs.get("image") is None and pixel_values is not None:\n'
 _LAYER = "            if deepstack_visual_embeds is not None and layer_idx in range(len(deepstack_visual_embeds)):\n"

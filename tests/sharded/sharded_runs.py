@@ -41,11 +41,10 @@ def make_artifact(model: str) -> Artifact:
     return outcome.artifact
 
 
-def place_of(model: str, target: str) -> Location:
-    """Where the config of a model declares the patch of a target."""
-    (place,) = (p.patch.location for p in make_artifact(model).plan.patches if p.patch.target == target)
-    assert place is not None
-    return place
+def places_of(model: str, target: str) -> list[Location]:
+    """Where the config of a model declares the patch of a target, or its edits."""
+    (patch,) = (patch for patch in make_artifact(model).plan.patches if patch.patch.target == target)
+    return [one.patch.location for one in (patch, *patch.edits) if one.patch.location is not None]
 
 
 def compare(

@@ -152,7 +152,8 @@ def find_suspects(
 
     Those that ran in the very module come first, then those inside of it, then those around it. Of equals the one of
     which a line ran that upstream does not have, and that did no right elsewhere; of these the one of which most did
-    not run in batches in which the models agree. ``slot_checks`` are lines that only ask whether a slot has a kernel.
+    not run in batches in which the models agree. Patches that ran none of the lines that they add come last of all.
+    ``slot_checks`` are lines that only ask whether a slot has a kernel.
     """
     ranked = []
     for patch in patches:
@@ -167,7 +168,8 @@ def find_suspects(
         share_seen = sum(line in seen for line in fresh) / max(1, len(fresh))
         only_made = not ran.functions - {"__init__"}
         rank = (did_right, steps) if divergence.is_backward else (steps, did_right)
-        ranked.append((*rank, only_made, not is_own, share_seen, patch.declared.line, patch))
+        is_idle = bool(patch.fresh) and not fresh
+        ranked.append((is_idle, *rank, only_made, not is_own, share_seen, patch.declared.line, patch))
     return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
 
 

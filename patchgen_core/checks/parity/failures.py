@@ -16,6 +16,7 @@ from patchgen_core.checks.parity.divergence import (
     fresh_lines,
     suspected_module,
 )
+from patchgen_core.checks.parity.draws import describe_draws
 from patchgen_core.checks.parity.factors import LOSS, count_items, describe_factor, describe_multiple
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
@@ -48,7 +49,8 @@ class Failure:
     ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
     layers of these runs were kept; ``measured`` is how many times the error of eager it is off, infinite where values
     are missing or of another shape; ``inputs`` are those of the batch and ``about`` says what it is; ``executions``
-    say what ran of each patch that time.
+    say what ran of each patch that time; ``draws`` how many times what is allowed it is off with other random
+    parameters, where that was asked for.
     """
 
     head: str
@@ -65,6 +67,7 @@ class Failure:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     executions: Mapping[str, Execution] = field(default_factory=dict)
     about: str = ""
+    draws: Sequence[float] = ()
 
     @property
     def title(self) -> str:
@@ -108,7 +111,7 @@ def explain_failure(
     message = f"{failure.head} differs from Hugging Face eager {direction} {module}{named}"
     location = first.declared if first else request.declared
     beginning = _describe_beginning(runs, divergence, failure.wrong[0])
-    others, setting = describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
+    others, setting = describe_other_suspects(suspects), _describe_setting(failure, request.implementation)
     hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, others, setting]))
     lines = show_fresh_lines(first, request.path, executions, slot_checks) if first else None
     target = first.target if first else ""
@@ -142,6 +145,8 @@ def _describe_figures(failure: Failure) -> Iterator[str]:
     factor = describe_factor(failure.wrong, failure.patched, failure.eager, failure.dtype, count_items(failure.inputs))
     if factor:
         yield factor
+    if draws := describe_draws(worst.excess, failure.draws):
+        yield draws
 
 
 def _describe_setting(failure: Failure, implementation: str) -> str:
@@ -189,8 +194,11 @@ def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Diffe
 
 
 def describe_other_suspects(suspects: Sequence[PatchedCode]) -> str:
-    """A sentence about patches to look at next; empty for none."""
-    named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects[:_MOST_OTHERS])
+    """A sentence about patches to look at after the first, one of each other target; empty for none."""
+    first: dict[str, PatchedCode] = {}
+    for patch in suspects:
+        first.setdefault(patch.target, patch)
+    named = "; ".join(f"{patch.target} ({patch.declared})" for patch in [*first.values()][1 : 1 + _MOST_OTHERS])
     return f"Other patches that may be the cause: {named}." if named else ""
 
 

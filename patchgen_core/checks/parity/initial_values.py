@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity_codes import UNINITIALIZED
 from patchgen_core.errors import Problem, list_some
-from patchgen_core.models.toy_models import initial_values, initialized_otherwise
+from patchgen_core.models.toy_models import InitialValues, initial_values, initialized_otherwise
 from patchgen_core.upstream.custom_code import INITIALIZE, declare_initialize
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-Values = Mapping[str, tuple[float, float]]
-"""Mean and standard deviation of parameters, by name."""
 
 _IN_ONE_MODULE = (
     "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
@@ -52,7 +49,10 @@ def explain_other_start(
 
 
 def find_owners_of_skipped(
-    head: type[PreTrainedModel], names: Collection[str], theirs: Values, build: Callable[[], PreTrainedModel]
+    head: type[PreTrainedModel],
+    names: Collection[str],
+    theirs: Mapping[str, InitialValues],
+    build: Callable[[], PreTrainedModel],
 ) -> list[type]:
     """The fewest generated classes of which ``names`` start as upstream's do where their ``_init_weights`` gets each
     module; none where that does not help."""

@@ -12,7 +12,8 @@ from patchgen_core.checks.parity.causes import join_causes
 from patchgen_core.checks.parity.chance import (
     compare_another_draw,
     describe_chance,
-    may_be_chance,
+    draw_again,
+    is_chance,
     measure_error,
     repeats_itself,
 )
@@ -40,7 +41,7 @@ from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.references import Reference, References
-from patchgen_core.models.run_comparison import are_equal, compare_runs, summarize_differences
+from patchgen_core.models.run_comparison import Difference, are_equal, compare_runs, summarize_differences
 from patchgen_core.models.toy_batches import load_builder
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.workers.phases import phase
@@ -212,10 +213,8 @@ class ModelComparison(HeadPlans):
         """A run that raises, once more; None where the model could not be built, or cannot be watched."""
         if model is None or not batch.mode.is_watched:
             return None
-        batches, multiple = (
-            (batch, self.patched.own_batch(model, batch)),
-            self._limit(reference.head, dtype, batch).multiple,
-        )
+        batches = batch, self.patched.own_batch(model, batch)
+        multiple = self._limit(reference.head, dtype, batch).multiple
         with phase("explaining"), self.patched.isolated():
             return run_again(reference, model, batches, getattr(torch, dtype), multiple, self.recorder.for_one_run())
 
@@ -307,7 +306,11 @@ class ModelComparison(HeadPlans):
             about=batch.about,
         )
         self.figures.update(summarize_differences(failure.figures_of, differences))
-        if not failure.wrong or self._is_chance(failure, reference, model, batch):
+        if not failure.wrong:
+            return None
+        failure = replace(failure, draws=self._draw_again(failure, reference, model, batch))
+        if is_chance(failure):
+            self.notes.append(describe_chance(failure))
             return None
         detailed = self._in_detail(failure, reference, model, batch)
         if repeats_itself(failure, detailed.eager):
@@ -317,19 +320,18 @@ class ModelComparison(HeadPlans):
         )
         return None
 
-    def _is_chance(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> bool:
-        """Whether a small difference is gone with other random parameters, whose figures count then; a note tells."""
-        if not may_be_chance(failure):
-            return False
-        builders, own = tuple(map(load_builder, self.request.batches)), self.patched.own_batch(model, batch)
-        other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
-        with self.patched.isolated():
-            differences = compare_another_draw(other, reference, model, batch, own, failure)
-        if not differences or not all(difference.is_right for difference in differences):
-            return False
-        self.notes.append(describe_chance(failure))
-        self.figures.update(summarize_differences(failure.figures_of, differences))
-        return True
+    def _draw_again(
+        self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch
+    ) -> tuple[float, ...]:
+        """How many times what is allowed a small difference is with other random parameters."""
+
+        def draw(seed: int) -> list[Difference]:
+            other = self.references.get(reference.head, reference.config, reference.builders, self.device, seed)
+            own = self.patched.own_batch(model, batch)
+            with self.patched.isolated():
+                return compare_another_draw(other, reference, model, batch, own, failure)
+
+        return draw_again(failure, draw)
 
     def _in_detail(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> Failure:
         """A failure with what every module gives, which is kept of a second run."""

@@ -93,7 +93,7 @@ def explain_exception(
     if patch is None:
         patch, role = _find_origin(rerun(), request, executions, places), "differs from Hugging Face eager before"
     if patch is None:
-        patch, role = find_lacking(text, request), "takes one parameter less than upstream's"
+        patch, role = find_lacking(text, request, where.partition(",")[0]), "takes one parameter less than upstream's"
     if patch is None:
         patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared
@@ -128,11 +128,12 @@ def _find_origin(
     return next((patch for patch in of_class if _is_at(patch, places, request)), suspects[0])
 
 
-def find_lacking(text: str, request: ParityRequest) -> PatchedCode | None:
-    """The patch of a function that does not take a parameter of upstream's whose name an error quotes."""
+def find_lacking(text: str, request: ParityRequest, head: str) -> PatchedCode | None:
+    """The patch of a function that does not take a parameter of upstream's whose name an error quotes; of several one
+    of the head, which ``generate()`` asks."""
     quoted = set(_QUOTED.findall(text))
     modules = [sys.modules.get(name) for name in (request.module, request.upstream)]
-    for patch in request.patches:
+    for patch in sorted(request.patches, key=lambda patch: not patch.target.startswith(f"{head}.")):
         own, upstream = (_parameters_of(module, patch.target) for module in modules)
         if own and quoted & (upstream - own):
             return patch
@@ -147,7 +148,7 @@ def _parameters_of(module: object, target: str) -> set[str]:
 
 def _is_at(patch: PatchedCode, places: Sequence[tuple[str, int]], request: ParityRequest) -> bool:
     """Whether one of some places is in the lines of a patch in the generated module."""
-    return any(file == request.path and first <= line <= last for file, line in places for first, last in patch.lines)
+    return any(file == request.path and patch.holds(line) for file, line in places)
 
 
 def _innermost(
@@ -155,9 +156,10 @@ def _innermost(
 ) -> PatchedCode | None:
     """The patch in whose lines of the generated module the last of some frames is that is in a patch; one that ran as
     upstream's, for its slot has no kernel, only where there is no other."""
-    patches = [
-        patch for file, line in reversed(places) for patch in request.patches if _is_at(patch, [(file, line)], request)
-    ]
+    patches: list[PatchedCode] = []
+    for file, line in reversed(places):
+        at_line = [patch for patch in request.patches if _is_at(patch, [(file, line)], request)]
+        patches += sorted(at_line, key=lambda patch: patch.distance_to(line))
     text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
     slot_checks = find_slot_checks(text)
     own = (patch for patch in patches if fresh_lines(patch, executions[patch.target], slot_checks))

@@ -34,6 +34,16 @@ class PatchedCode:
     is_computed: bool = True
     users: tuple[str, ...] = ()
 
+    def holds(self, line: int) -> bool:
+        """Whether a line of the generated module is in its definitions."""
+        return any(first <= line <= last for first, last in self.lines)
+
+    def distance_to(self, line: int) -> tuple[bool, int]:
+        """How far its own code is from a line, less where it is above: of several edits of a target, what the one
+        above a line does comes before it."""
+        above = [line - own for own in self.fresh if own <= line]
+        return not above, min(above or (own - line for own in self.fresh), default=0)
+
 
 @dataclass(frozen=True)
 class ParityRequest:

@@ -59,10 +59,12 @@ def _explain_running(failure: RanksFailed, head: Head, subject: ShardedRequest) 
     problem = explain_failure(failure, f"training {head.name}", f"{head.name} cannot be trained")
     states = failure.states if failure.rank is None else [failure.states[failure.rank]]
     for frames in [state.frames for state in states if not state.has_answered]:
-        running = {patch.target: (patch, frame) for frame in reversed(frames) for patch in _patches_at(frame, subject)}
+        running: dict[str, tuple[PatchedCode, Frame]] = {}
+        for frame in reversed(frames):
+            running.update((patch.target, (patch, frame)) for patch in reversed(_patches_at(frame, subject)))
         if running:
-            (patch, frame), *around = list(running.values())[::-1]
-            others = describe_other_suspects([other for other, _ in around])
+            (patch, frame), *_ = innermost = list(running.values())[::-1]
+            others = describe_other_suspects([other for other, _ in innermost])
             hint = f"The patch of '{patch.target}' was running, {Location(frame.file, frame.line)}."
             hint = "\n  ".join(filter(None, [hint, others, problem.hint]))
             lines = lines_of(subject.path, [frame.line]) if subject.text is None else None
@@ -84,11 +86,10 @@ def _find_named_patch(text: str, head: Head, subject: ShardedRequest) -> Patched
     return next((patch for patch in subject.patches if patch.target.partition(".")[0] in names), None)
 
 
-def _patches_at(frame: Frame, subject: ShardedRequest) -> Iterator[PatchedCode]:
-    """The patch in whose code a frame stands, if it is one's."""
-    for patch in subject.patches if frame.file == subject.path else ():
-        if any(first <= frame.line <= last for first, last in patch.lines):
-            yield patch
+def _patches_at(frame: Frame, subject: ShardedRequest) -> list[PatchedCode]:
+    """The patches in whose code a frame stands: one, or the edits of one target, the nearest first."""
+    patches = [patch for patch in subject.patches if frame.file == subject.path and patch.holds(frame.line)]
+    return sorted(patches, key=lambda patch: patch.distance_to(frame.line))
 
 
 def _explain_unlike(name: str, compared: Comparison) -> Iterator[Problem]:
@@ -130,10 +131,10 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, s
     suspects = find_suspects(part.divergence, subject.patches, executions, slot_checks)
     if not suspects:
         return Problem(message, hint="\n  ".join(filter(None, hints)))
-    patch, *others = suspects
+    patch = suspects[0]
     place = _describe_module(part.runs, suspected_module(part.divergence, executions[patch.target]))
     message = f"{message}, in {place}: look at the patch of '{patch.target}'"
-    hint = "\n  ".join(filter(None, [*hints, describe_other_suspects(others)]))
+    hint = "\n  ".join(filter(None, [*hints, describe_other_suspects(suspects)]))
     lines = show_fresh_lines(patch, subject.path, executions, slot_checks)
     excerpt = excerpt_at(patch.declared)
     return Problem(message, patch.declared, hint, excerpt, generated=lines, target=patch.target)

@@ -192,7 +192,7 @@ class _Trainer:
             stack.enter_context(keep_layers(self.model, run))
             if self.recorder is not None:
                 stack.enter_context(track_active_modules(self.model, active))
-                stack.enter_context(self.recorder.recording(active))
+                stack.enter_context(self.recorder.recording(active, self.model))
             yield
 
     def _empty_run(self) -> Run:

@@ -27,7 +27,7 @@ class Norm:
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare every name that the config adds with what upstream's code in the module means by it."""
     for name, what, location, source in _added(subject):
-        users = [use for use in subject.generated.uses.get(name, ()) if not subject.is_own(use.owner)]
+        users = [use for use in subject.generated.uses.get(name, ()) if not subject.is_own(use.owner, use.node)]
         users = [use for use in users if use.owner]  # the module's own lines are what binds it
         if not users or location is None:
             continue
