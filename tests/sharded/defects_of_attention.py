@@ -186,5 +186,6 @@ ATTENTION = {
         _CHOICE,
         _CHOICE.replace("gather_outputs(", "(").replace(", 1)", ")"),
         ("fails: RuntimeError: The size of tensor a", "The patch of 'GlmMoeDsaAttention.forward' was running"),
+        "",
     ),
 }
