@@ -294,7 +294,7 @@ def applied_summary(applied: Applied) -> str:
     if applied.marked:
         parts.append(f"{len(applied.marked)} written with conflict markers")
     if applied.left:
-        parts.append(f"{len(applied.left)} left as they are")
+        parts.append(f"{len(applied.left)} left as {'it is' if len(applied.left) == 1 else 'they are'}")
     return f"Applied: {', '.join(parts)}."
 
 
