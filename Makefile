@@ -117,12 +117,13 @@ merges: releases  ## the patches of a real project, carried over to a later rele
 kills: .venv/installed server  ## the service, its workers and PostgreSQL killed at 50 random moments: no run or result is lost
 	$(BIN)/python -m tools.service_kills
 
-bench: .venv/installed  ## what everything costs; the last two fail when a goal is missed
+bench: .venv/installed  ## what everything costs; those of what is kept and the last two fail when a goal is missed
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/contracts.py
 	$(BIN)/python benchmarks/slots.py
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/service.py

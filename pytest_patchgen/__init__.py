@@ -22,7 +22,9 @@ _OPTIONS = (
     ("isolate", "", "run every check of a model or kernel in a process of its own, instead of one that they share"),
     ("time-limit", "SECONDS", "end a check of a model or kernel that takes longer, and fail it; 600 by default"),
     ("level", "LEVEL", "how much parity varies beside training steps: quick, standard (the default) or thorough"),
-    ("no-cache", "", "neither use nor keep results of drift checks"),
+    ("shard", "N/M", "run one of M parts of the checks, such as 2/8: the others are for other jobs"),
+    ("shard-by", "REPORT", "divide by the seconds of an earlier run's .json report"),
+    ("no-cache", "", "neither use nor keep results"),
 )
 """The options after ``--patchgen-``, each with its metavar, which flags have none of, and its help."""
 

@@ -20,6 +20,7 @@ from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, f
 from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, read_settings
+from patchgen_core.checks.shards import Shard, choose_items, read_shard
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
@@ -41,6 +42,7 @@ class Collection:
         project: the project that the session was started in; None when there is none.
         configs: all config files of a whole run.
         collected: config files that were collected.
+        shard: the part of the checks that is asked for; None for all.
     """
 
     def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -54,6 +56,7 @@ class Collection:
         settings = read_settings(config.option, "patchgen-", self.names, config.getini("patchgen_device"))
         batches = toy_builders(config) if "parity" in self.names else ()
         self.settings = replace(settings, toy_batches=batches, setups=model_setups(config))
+        self.shard, self._seconds = _read_shard(config)
         self.collected: list[Path] = []
         self._named = _named_configs(config)
         self.project = self._find_project()
@@ -166,6 +169,16 @@ class Collection:
     def _concern_project(self) -> bool:
         return any(isinstance(c, Check) and type(c).project_items is not Check.project_items for c in self.checks)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave checks that are not of the part that is asked for to other jobs; tests are in every part."""
+        if self.shard is None:
+            return
+        checks = [item.nodeid for item in items if isinstance(item, CheckItem)]
+        others = set(checks) - choose_items(checks, self.shard, self._seconds)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
+        items[:] = [item for item in items if item.nodeid not in others]
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is going to run: configs are made together, and what is slow to start is started."""
         items = [item for item in session.items if isinstance(item, CheckItem)]
@@ -268,6 +281,21 @@ def _given_paths(config: pytest.Config) -> list[str]:
     given = [str(argument) for argument in config.invocation_params.args]
     in_files = any(argument.startswith("@") for argument in given)  # files of arguments
     return [path for path in config.option.file_or_dir if in_files or path in given]
+
+
+def _read_shard(config: pytest.Config) -> tuple[Shard | None, dict[str, float]]:
+    """The part of the checks that is asked for, None for all, and the durations to divide by."""
+    text, report = config.option.patchgen_shard, config.option.patchgen_shard_by
+    if text is None:
+        if report is not None:
+            raise PatchgenError("--patchgen-shard-by divides what --patchgen-shard says, which is not there")
+        return None, {}
+    shard = read_shard("--patchgen-shard", text)
+    if report is None:
+        return shard, {}
+    from patchgen_core.report.gate.json import read_seconds
+
+    return shard, read_seconds(config.invocation_params.dir / report, config.rootpath)
 
 
 def _named_configs(config: pytest.Config) -> tuple[Path, ...]:

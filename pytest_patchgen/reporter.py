@@ -107,7 +107,10 @@ class Reporter:
         data = getattr(report, "patchgen", None)
         if data is not None:
             records = [retitled(unpack(record)) for record in data["records"]]
-            records = [replace(record, item=report.nodeid, seconds=report.duration) for record in records]
+            records = [
+                replace(record, item=report.nodeid, seconds=record.seconds if record.made else report.duration)
+                for record in records
+            ]
             if report.failed and isinstance(report.longrepr, str):
                 report.longrepr = make_failure(self.config, records, data["traceback"])  # type: ignore[assignment]
             if isinstance(report.longrepr, FailureRepr):
@@ -175,6 +178,8 @@ class Reporter:
                 self._write(report)
             except PatchgenError as error:
                 self.problems = error.problems
+        if self.gate.shard is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK  # there are more parts than checks
         if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             self.problems += self._unheard()
             if self.problems or (self._left_out() and not self._is_left_out_on_purpose()):

@@ -48,7 +48,7 @@ class Gate:
             results = run_item(item, self.session)
             seconds = time.perf_counter() - start
             for result in results:
-                yield replace(result, item=self.node_id(item), seconds=seconds)
+                yield replace(result, item=self.node_id(item), seconds=result.seconds if result.made else seconds)
 
     def refuse_machine(self, items: Iterable[Item]) -> None:
         """Raise a PatchgenError at once when the machine lacks what the settings ask for and an item has to run."""

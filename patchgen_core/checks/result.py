@@ -80,7 +80,7 @@ class CheckResult:
         siblings: names of the items that such an allowance may also be for, this one's among them.
         picture: file that shows the figures; empty for none.
         item: node id of the test item that made the record.
-        seconds: how long that item took, with what it set up for others; 0 when it is not known.
+        seconds: how long that item took when it ran, with what it set up for others; 0 when it is not known.
         copies: of files that were edited by hand and then rewritten.
     """
 

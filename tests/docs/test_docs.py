@@ -149,7 +149,7 @@ def fences(page: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:
-    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80", "PATCHGEN_KEEP_CHECKS": "1"}
+    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
     env |= {"PYTEST_ADDOPTS": "-p no:randomly -p no:anyio", "CI": "", "GITHUB_ACTIONS": ""}
     folders, own = os.environ["PATH"].split(os.pathsep), str(Path(sys.executable).parent)
     if folders[0] != own:

@@ -173,7 +173,7 @@ class KeptResults:
             except ValueError:
                 results = ()
             if results and all(result.check == check.name and result.status == "clean" for result in results):
-                return tuple(replace(result, made=entry.made) for result in results)
+                return tuple(replace(result, made=entry.made, seconds=entry.seconds) for result in results)
         self.closure(check, path)
         return None
 

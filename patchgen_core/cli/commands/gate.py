@@ -8,20 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
-from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.gate import Gate, Item
 from patchgen_core.checks.result import BAD
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
+from patchgen_core.checks.shards import choose_items, read_shard
 from patchgen_core.cli.arguments import EXIT_CODES, add_no_cache, add_paths
 from patchgen_core.cli.items import choose_checks, find_items, run_items
 from patchgen_core.cli.printing import add_formats, make_console, print_findings, tell_baselines
 from patchgen_core.cli.streaming import add_streaming, open_stream
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.named_configs import split_by_project
 from patchgen_core.project.parity_settings import LEVELS, STANDARD
 from patchgen_core.project.project import Project
 from patchgen_core.report.gate.baseline import baseline_lines
 from patchgen_core.report.gate.details import print_details, print_told, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
+from patchgen_core.report.gate.json import read_seconds
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.stream import Stream
 from patchgen_core.report.gate.terminal import (
@@ -53,6 +56,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
     add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
+    add("--shard", metavar="N/M", help="run one of M parts, such as 2/8: the others are for other jobs")
+    add("--shard-by", type=Path, metavar="REPORT", help="divide by the seconds of an earlier run's .json report")
     add_no_cache(parser)
     add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
@@ -80,10 +85,11 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     try:
         gate = Gate(session, checks)
         items = [item for part, paths in parts for item in find_items(gate, part, paths)]
+        items = _choose_part(gate, items, options, root)
         gate.refuse_machine(items)
         stream.begin(len(items), settings.device, root)
         report = with_unused(GateReport(run_items(gate, items, options, stream)))
-        uses = close_baselines(session, report.results, not options.paths, settings.fix)
+        uses = close_baselines(session, report.results, not (options.paths or options.shard), settings.fix)
     finally:
         session.close()
     stream.end(report)
@@ -97,6 +103,20 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
         print_findings(options.output_format, report, root)
         tell_baselines(uses)
     return report.exit_code
+
+
+def _choose_part(gate: Gate, items: Sequence[Item], options: argparse.Namespace, root: Path) -> list[Item]:
+    """The items of the part that is asked for, of all where none is."""
+    if options.shard is None:
+        if options.shard_by is not None:
+            raise PatchgenError(
+                "--shard-by divides what --shard says, which is not there", None, "Such as --shard 2/8."
+            )
+        return list(items)
+    shard = read_shard("--shard", options.shard)
+    seconds = read_seconds(options.shard_by, root) if options.shard_by is not None else {}
+    chosen = choose_items([gate.node_id(item) for item in items], shard, seconds)
+    return [item for item in items if gate.node_id(item) in chosen]
 
 
 def _print(options: argparse.Namespace, report: GateReport, no_picture: str, uses: Sequence[BaselineUse]) -> None:

@@ -46,3 +46,8 @@ def read_report(path: Path, root: Path) -> GateReport:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):
         raise PatchgenError("not a report that 'pytest --patchgen-report' wrote", Location(str(path))) from None
+
+
+def read_seconds(path: Path, root: Path) -> dict[str, float]:
+    """How long each item took, by its node id, in a report that :func:`gate_json` made; a PatchgenError as above."""
+    return {result.item: result.seconds for result in read_report(path, root).results}
