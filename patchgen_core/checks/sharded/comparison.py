@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from patchgen_core.parallel_plan.plan import ParallelPlan
 
 _WHOLE_FIRST = ("conditional_generation", "causal_lm")
-_TIMES, _SECONDS_MORE = 1.5, 2.0
+_TIMES, _SECONDS_MORE = 3.0, 5.0
 _RANKS = f"patchgen_core.checks.sharded.training:{train_on_rank.__name__}"
 
 
