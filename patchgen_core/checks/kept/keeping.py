@@ -279,7 +279,8 @@ class KeptResults:
     def _find_stray(self) -> str:
         """What is wrong where a process has read a file of the project that no closure has."""
         base = f"{self.project.base}{os.sep}"
-        known = {name for closure in self._closures.values() for kind, name in closure.inputs if kind == "file"}
+        running = (closure for roots, closure in self._closures.items() if roots.run)
+        known = {name for closure in running for kind, name in closure.inputs if kind == "file"}
         for path in sorted(self.session.opened_files(self.project)):
             name = self.states.name_of(Path(path))
             is_hidden = any(part.startswith(".") for part in name.split("/"))
