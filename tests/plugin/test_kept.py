@@ -36,7 +36,9 @@ def test_the_command_tells_what_is_kept_and_why_it_holds_no_more(kept: Workspace
     item = f"{CONFIG}::contract"
     assert kept.patchgen("cache", "why", item).stdout == f"{item}: not kept: it has not been clean yet\n"
     assert not NOTE.search(kept.patchgen("gate", *checks).stdout)
-    assert NOTE.search(kept.patchgen("gate", *checks).stdout)
+    again = kept.patchgen("gate", *checks).stdout
+    assert NOTE.search(again)
+    assert "1 config, 3 checks: 3 ok, 1 of them from earlier runs.\n" in again
     assert re.fullmatch(
         rf"{re.escape(item)}: kept from \d+ s ago, and holds\n", kept.patchgen("cache", "why", item).stdout
     )

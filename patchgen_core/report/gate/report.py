@@ -93,6 +93,8 @@ class GateReport:
             if count:
                 counts[words.get(status, status)] = count
         parts = [f"{count} {word}" for word, count in counts.items()]
+        kept = sum(bool(result.made) for result in self.results)
+        parts += [f"{kept} of them from earlier runs"] * bool(kept)
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
         parts += [f"{quantity(count, 'warning')} about unproved code" for count in [self.unproved] if count]
         parts += [f"{quantity(count, 'finding')} held back" for count in [self.held] if count]
