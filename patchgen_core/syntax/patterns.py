@@ -102,6 +102,13 @@ def parse_pattern(text: str) -> Pattern:
     return Pattern(plain, tuple(statements), is_header)
 
 
+def parse_quoted(text: str) -> list[ast.stmt]:
+    """The statements of code in quotes, in which items of a dict are one; a SyntaxError where it is no Python."""
+    code = stand_in(text)
+    items = dict_items(code.strip())
+    return [ast.Expr(items)] if items is not None else ast.parse(code).body
+
+
 def dict_items(code: str) -> ast.Dict | None:
     """The items of a dict that a piece of source is, keys and values with a colon between; None for other source."""
     with contextlib.suppress(SyntaxError, ValueError):

@@ -56,6 +56,8 @@ class ToyBlock(nn.Module):
         super().__init__()
         {config}
         self.w1 = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.w2 = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.w3 = nn.Linear(config.hidden_size, config.intermediate_size)
         self.act_fn = {act}
 
     def forward(self, x):
@@ -90,6 +92,7 @@ EXPERTS = """
 class ToyExperts(nn.Module):
     def __init__(self, config):
         super().__init__()
+        self.num_experts = 4
         self.gate_up_proj = nn.Parameter(torch.empty(4, 16, 8))
         self.down_proj = nn.Parameter(torch.empty(4, 8, 8))
         self.act_fn = ACT2FN[config.hidden_act]
@@ -174,6 +177,12 @@ logger = logging.get_logger(__name__)
 
 
 class GenericForSequenceClassification:
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = AutoModel.from_config(config)
+        self.score = torch.nn.Linear(config.hidden_size, config.num_labels)
+        self.config = config
+
     @auto_docstring
     def forward(self, input_ids, labels=None) -> Output:
         hidden_states = self.model(input_ids)

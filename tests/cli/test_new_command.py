@@ -41,11 +41,12 @@ from torch.nn import functional as F
 from ...activations import ACT2FN
 from ...integrations import use_experts_implementation, use_kernel_forward_from_hub, use_kernelized_func
 from ...modeling_layers import GenericForSequenceClassification
+from ...modeling_utils import PreTrainedModel
 from ...outputs import Output
 from ...utils import can_return_tuple
 
 
-class ToyPreTrainedModel(nn.Module):
+class ToyPreTrainedModel(PreTrainedModel):
     pass
 """
 TABLES = """
@@ -55,6 +56,13 @@ CONFIG_MAPPING_NAMES = OrderedDict([("toy", "ToyConfig"), ("plain", "PlainConfig
 MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = OrderedDict([("toy", "ToyForCausalLM"), ("plain", "PlainForCausalLM")])
 MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.update({"toy-too": "ToyForCausalLM"})
 MODEL_MAPPING_NAMES = OrderedDict([("toy", "ToyModel"), ("plain", "PlainModel"), ("toy-too", "ToyModel")])
+"""
+BASE = """
+from torch import nn
+
+
+class PreTrainedModel(nn.Module):
+    loss_function = None
 """
 PLAIN = """
 class PlainModel:
@@ -86,6 +94,7 @@ def site(work: Workspace) -> Workspace:
         text = TABLES if name == "modeling_auto" else ""
         work.upstream(text, f"transformers.models.auto.{name}", "5.0")
     work.upstream(GENERIC, "transformers.modeling_layers", "5.0")
+    work.upstream(BASE, "transformers.modeling_utils", "5.0")
     conversions = CONVERSIONS.replace("{operations}", "MergeModulelist(dim=0)")
     work.upstream(conversions, "transformers.conversion_mapping", "5.0")
     return work

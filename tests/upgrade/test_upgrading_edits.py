@@ -58,6 +58,12 @@ class TestElsewhere:
         upgraded = upgrade_edits(work, ARGUMENT, changed(("scaling=self.scaling,", "scaling=self.scale, dropout=0,")))
         assert (upgraded.patch.verdict, upgraded.patch.risk) == ("changed elsewhere", "safe")
 
+    def test_an_item_of_a_dict_may_stay_as_well(self, work: Workspace) -> None:
+        old = changed(("return output, weights", 'return {"output": output, "weights": weights}'))
+        edit = """config.replace_code("Attention.forward", '"weights": weights', '"weights": mask')"""
+        upgraded = upgrade_edits(work, edit, changed(("rotate(query, 1)", "rotate(query, 2)"), text=old), old)
+        assert (upgraded.patch.verdict, upgraded.patch.risk) == ("changed elsewhere", "safe")
+
     def test_a_local_name_with_another_value_is_told(self, work: Workspace) -> None:
         config = AFTER.replace("self.config.factor", "weights")
         upgraded = upgrade_edits(work, config, changed(("attention(query, mask,", "attention(query, None,")))

@@ -17,7 +17,7 @@ from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
 from patchgen_core.config.declarations import Patch
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.nodes import FUNCTIONS
-from patchgen_core.syntax.patterns import Pattern, is_rest, metavariable, stand_in
+from patchgen_core.syntax.patterns import Pattern, is_rest, metavariable, parse_quoted
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 from patchgen_core.upgrade.results import Conflict
 
@@ -66,7 +66,7 @@ class DeclaredEdit:
     @cached_property
     def expression(self) -> ast.expr | None:
         """The expression that code in quotes is; None for statements."""
-        body = ast.parse(stand_in(self.code)).body if not self.text and self.code else []
+        body = parse_quoted(self.code) if not self.text and self.code else []
         return body[0].value if len(body) == 1 and isinstance(body[0], ast.Expr) else None
 
     @property
@@ -76,7 +76,7 @@ class DeclaredEdit:
             return function_template(self.planned.replacement, self.patch, self.label).rests > 0
         if self.patch.kind == "code_deletion":
             return False
-        new = ast.parse(stand_in(self.code))
+        new = ast.Module(parse_quoted(self.code), [])
         if self.pattern.expression is None or self.expression is None:
             return any(isinstance(node, ast.Expr) and is_rest(node) for node in ast.walk(new))
         old = self.pattern.expression

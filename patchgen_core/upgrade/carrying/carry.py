@@ -10,7 +10,7 @@ from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.forms import PROSE, form
 from patchgen_core.syntax.nodes import COMPOUND, FUNCTIONS
-from patchgen_core.syntax.patterns import Match, stand_in
+from patchgen_core.syntax.patterns import Match, parse_quoted
 from patchgen_core.syntax.place_texts import find_place_text
 from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdit, why_not
 from patchgen_core.upgrade.carrying.correspondence import corresponding, statement_around
@@ -252,4 +252,4 @@ def _own_body(edit: DeclaredEdit) -> list[ast.stmt]:
 def _parsed(edit: DeclaredEdit) -> ast.AST:
     """What an edit names: its place and its code."""
     statements = [*edit.pattern.statements] if edit.patch.at else []
-    return ast.Module([*statements, *ast.parse(stand_in(edit.code)).body], [])
+    return ast.Module([*statements, *parse_quoted(edit.code)], [])

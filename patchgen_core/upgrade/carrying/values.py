@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.forms import PROSE, contrasted, form
 from patchgen_core.syntax.nodes import COMPOUND, FUNCTIONS, blocks
-from patchgen_core.syntax.patterns import stand_in
+from patchgen_core.syntax.patterns import parse_quoted
 from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdit
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 from patchgen_core.upgrade.merging.flow import ENTRY, find_uses
@@ -122,7 +122,7 @@ def place_values(edit: DeclaredEdit, definition: ReleaseDefinition) -> PlaceValu
 
 def _used_names(edit: DeclaredEdit) -> set[str]:
     """The plain names that the code of an edit reads."""
-    tree = ast.parse(edit.code if edit.text else stand_in(edit.code))
+    tree = ast.Module(ast.parse(edit.code).body if edit.text else parse_quoted(edit.code), [])
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 

@@ -22,7 +22,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.forms import PROSE, is_same_code
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods, without_docstring
-from patchgen_core.syntax.patterns import stand_in
+from patchgen_core.syntax.patterns import parse_quoted
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.release_module import ReleaseModule
@@ -168,7 +168,7 @@ def edit_node(planned: PlannedPatch) -> Definition | None:
 
 def _quoted_body(code: str) -> list[ast.stmt]:
     try:
-        return ast.parse(stand_in(code)).body
+        return parse_quoted(code)
     except SyntaxError:  # told when the config is generated
         return []
 
