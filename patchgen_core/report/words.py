@@ -10,6 +10,11 @@ def quantity(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
 
 
+def state_count(number: int, state: str) -> str:
+    """How many are in a state: ``2 clean``, ``2 errors``."""
+    return quantity(number, state) if state == "error" else f"{number} {state}"
+
+
 _UNITS = (("day", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 

@@ -300,7 +300,7 @@ def test_two_configs_that_come_to_write_one_file_write_nothing(gated: Workspace,
     gated.config(TRIPLED, "toy/other_gpu_patch_gen_config.py")
     said = watch.update()
     assert "orphan   proj/models/toy/generated/other.py" in said
-    assert said.splitlines()[-1].startswith("2 configs: 2 error, 2 orphaned files.")
+    assert said.splitlines()[-1].startswith("2 configs: 2 errors, 2 orphaned files.")
     assert generated(gated).read_text() == before
 
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
+from patchgen_core.report.words import quantity, state_count
+
 if TYPE_CHECKING:
     from patchgen_core.build.results import DriftReport
 
@@ -21,11 +23,10 @@ def drift_summary(report: DriftReport, fix: str = "patchgen --check --fix") -> I
     """The lines of a summary, each with its style; ``fix`` is the command that rewrites what drifted."""
     statuses = [result.status for result in report.results]
     counts = {status: statuses.count(status) for status in ("clean", "drifted", "fixed", "error")}
-    parts = [f"{count} {status}" for status, count in counts.items() if count]
+    parts = [state_count(count, status) for status, count in counts.items() if count]
     if report.orphans:
-        parts.append(f"{len(report.orphans)} orphaned file{'s' * (len(report.orphans) > 1)}")
-    total = len(report.results)
-    yield f"{total} config{'s' * (total != 1)}: {', '.join(parts)}.", "red" if report.exit_code else "green"
+        parts.append(quantity(len(report.orphans), "orphaned file"))
+    yield f"{quantity(len(report.results), 'config')}: {', '.join(parts)}.", "red" if report.exit_code else "green"
     if counts["drifted"]:
         yield f"Run '{fix}' to rewrite what drifted.", "cyan"
     if report.orphans:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from patchgen_core.checks.parity_codes import UNUSED
 from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD, CheckResult, Status
-from patchgen_core.report.words import quantity
+from patchgen_core.report.words import quantity, state_count
 
 RUNNING = ("parity", "sharded")
 """The checks whose warnings tell of what did not run."""
@@ -92,7 +92,7 @@ class GateReport:
             count = sum(result.status == status for result in self.results)
             if count:
                 counts[words.get(status, status)] = count
-        parts = [f"{count} {word}" for word, count in counts.items()]
+        parts = [state_count(count, word) for word, count in counts.items()]
         kept = sum(bool(result.made) for result in self.results)
         parts += [f"{kept} of them from earlier runs"] * bool(kept)
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
