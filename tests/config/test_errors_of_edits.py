@@ -162,11 +162,11 @@ TABLE = {
     ),
     "what others need is taken out": (
         "config.delete_code('Layer.forward', 'residual = x')",
-        "@3 PG204 method_edit Layer.forward: edits remove the code that binds 'residual', which line 48 of toy.py "
+        "@3 PG204 method_edit Layer.forward: edits remove the code that binds 'residual', which line 47 of toy.py "
         "still "
         "uses\n  Bind it in an edit, or edit what uses it.\n"
-        "       46 |         )\n       47 |\n  >    48 |         x = residual + x\n"
-        "       49 |         if mask is None:",
+        "       45 |         )\n       46 |\n  >    47 |         x = residual + x\n"
+        "       48 |         if mask is None:",
     ),
     # --- code in quotes ---
     "unknown metavariable": (
