@@ -70,6 +70,7 @@ class ReadingCheck(CountedCheck):
     """Has a process read a file of the project that no text names."""
 
     name = "reading"
+    file = "notes.txt"
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing, which is wrong."""
@@ -79,7 +80,7 @@ class ReadingCheck(CountedCheck):
         """Read it, and count that."""
         project = self.session.project(path)
         worker = self.session.resource(project, Worker, lambda: Worker(f"{__name__}:read_hidden_file", 60))
-        worker.ask(project.base / "notes.txt")
+        worker.ask(project.base / self.file)
         return super().run(path, item)
 
 

@@ -23,6 +23,7 @@ from tests.checks.kept_project import (
     READING,
     TOY,
     CountedCheck,
+    ReadingCheck,
     make_project,
     rerun,
     run_gate,
@@ -217,6 +218,19 @@ def test_a_process_that_reads_what_no_text_names_keeps_nothing(
     assert results[-1].notes[1:] == (
         "not kept: 'notes.txt' was read, which the texts of the project's modules do not tell",
     )
+
+
+def test_metadata_of_a_project_that_is_installed_in_place_counts(
+    project: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, *WHOLE])
+    monkeypatch.setattr(ReadingCheck, "file", "proj.egg-info/entry_points.txt")
+    for text in ("[proj]\n", "[proj]\na = b\n"):
+        project.write(ReadingCheck.file, text)
+        for ran in (BOTH, []):
+            CountedCheck.runs.clear()
+            run_gate(project, (DRIFT, READING))
+            assert sorted(CountedCheck.runs) == ran
 
 
 def test_two_configs_that_write_one_file_are_an_error_of_both(project: Workspace) -> None:

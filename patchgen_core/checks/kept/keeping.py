@@ -24,7 +24,7 @@ from patchgen_core.checks.kept.closure import Closure, Roots, find_closure, spli
 from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
 from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
-from patchgen_core.checks.kept.packages import TooManyFiles, is_own_package
+from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.states import States
 from patchgen_core.checks.result import CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
@@ -284,7 +284,10 @@ class KeptResults:
         for path in sorted(self.session.opened_files(self.project)):
             name = self.states.name_of(Path(path))
             is_hidden = any(part.startswith(".") for part in name.split("/"))
-            if path.startswith(base) and not is_hidden and name not in known and not is_own_package(path):
+            is_known = (
+                is_hidden or name in known or is_own_package(path) or is_metadata(path, self.project.import_roots)
+            )
+            if path.startswith(base) and not is_known:
                 return f"'{name}' was read, which the texts of the project's modules do not tell"
         return ""
 

@@ -21,6 +21,7 @@ MOST = 200_000
 _SITES = ("site-packages", "dist-packages")
 _UNREAD = (".md", ".pyc", ".pyi", ".rst")
 """The ends of names of files that nothing reads when a model runs."""
+_METADATA = (".dist-info", ".egg-info")
 _HEADERS = os.path.join("torch", "include")
 
 
@@ -36,16 +37,17 @@ def search_path(own_roots: Iterable[Path]) -> list[str]:
 
 def package_states(own_roots: Iterable[Path], base: Path) -> dict[str, str]:
     """The states of packages and modules by their place on ``sys.path``, of a project below ``base`` whose modules lie
-    in ``own_roots``.
+    in ``own_roots``, which processes that run models have on it.
 
     Raises:
         TooManyFiles: a folder of ``sys.path`` has too many files.
     """
+    own_roots = tuple(own_roots)
     own = {os.path.realpath(root) for root in own_roots}
     walk = _Walk(os.path.realpath(base))
     states: dict[str, str] = {}
     sites, others = list[str](), list[str]()
-    for place in dict.fromkeys(map(os.path.realpath, sys.path)):
+    for place in _places(own_roots):
         (sites if os.path.basename(place) in _SITES else others).append(place)
     for place in sites:
         states |= walk.entries(place, everything=True)
@@ -72,6 +74,17 @@ _HOME = os.path.realpath(Path(__file__).parents[3])
 def is_own_package(path: str) -> bool:
     """Whether a file is one of this package's."""
     return any(path.startswith(os.path.join(_HOME, name, "")) for name in OWN)
+
+
+def _places(own_roots: Iterable[Path]) -> dict[str, None]:
+    """Where modules are looked for, by this process or by one that runs models."""
+    return dict.fromkeys(map(os.path.realpath, [*sys.path, *map(str, own_roots)]))
+
+
+def is_metadata(path: str, own_roots: Iterable[Path]) -> bool:
+    """Whether a file is metadata of what is installed where modules are looked for, whose state is looked at."""
+    folder = os.path.dirname(path)
+    return folder.endswith(_METADATA) and os.path.dirname(os.path.realpath(folder)) in _places(own_roots)
 
 
 def _is_standard(place: str) -> bool:
@@ -103,13 +116,16 @@ class _Walk:
         if os.path.isfile(place):
             return {place: self.state(place)}
         entries = _list(place)
-        wanted = [e for e in entries if everything or _is_importable(e)]
+        wanted = [e for e in entries if everything or _is_importable(e) or e.name.endswith(_METADATA)]
         return {e.path: self.state(e.path, inside) for e in wanted if e.name != "__pycache__"}
 
     def shadows(self, place: str, names: set[str]) -> dict[str, str]:
-        """The states of what lies in a folder of the project and is called as something installed is."""
-        alike = (e for e in _list(place) if _is_importable(e))
-        shadows = [e for e in alike if e.name.partition(".")[0] in names or _names_standard(e.name)]
+        """The states of what lies in a folder of the project and is called as something installed is, or tells what
+        is installed there."""
+        entries = _list(place)
+        shadows = [e for e in entries if e.name.endswith(_METADATA)]
+        alike = (e for e in entries if _is_importable(e))
+        shadows += [e for e in alike if e.name.partition(".")[0] in names or _names_standard(e.name)]
         return {e.path: self.state(e.path, inside=True) for e in shadows}
 
     def state(self, path: str, inside: bool = False) -> str:
