@@ -147,7 +147,8 @@ def test_the_day_of_an_upgrade(downstream: Downstream) -> None:
     assert_green_with_parity(downstream)
     downstream.install(f"transformers=={NEW}")
     for project, (options, checks) in runs.items():
-        assert_red(*downstream.pytest(project, "--patchgen", *options), checks)
+        hint = "Run 'pytest --patchgen-fix" + "".join(f" {option}" for option in options if "checks" in option) + "'"
+        assert_red(*downstream.pytest(project, "--patchgen", *options), checks, hint)
         code, output = downstream.pytest(project, "--patchgen-fix", *options)
         assert code == 0, output
         assert "fixed: upstream moved" in output
@@ -168,7 +169,7 @@ def assert_green_with_parity(downstream: Downstream) -> None:
     assert "parity[patched] PASSED" in output
 
 
-def assert_red(code: int, output: str, checks: int) -> None:
+def assert_red(code: int, output: str, checks: int, hint: str) -> None:
     assert code == 1, output
     assert f"1 failed, {checks} passed" in output
     cause = f"upstream moved: transformers {OLD} -> {NEW}; "
@@ -176,4 +177,4 @@ def assert_red(code: int, output: str, checks: int) -> None:
     assert "Qwen3ForCausalLM.forward" in output.partition(cause)[2].partition("\n")[0]
     assert "\n-        logits = self.lm_head(hidden_states[:, slice_indices, :])\n" in output
     assert "\n+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)\n" in output
-    assert "Run 'pytest --patchgen-fix' to rewrite what drifted.\n" in output
+    assert f"{hint} to rewrite what drifted.\n" in output, output
