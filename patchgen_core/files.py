@@ -61,12 +61,12 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
     path = Path()
     try:
         for path, text in files:
-            if read_text(path) != text:
+            if not _holds(path, text):
                 prepared.append((path, _prepare(path, text, tidied)))
         while prepared:
             path, temporary = prepared[0]
-            os.replace(temporary, os.path.realpath(path))
-            _remove_bytecode(Path(os.path.realpath(path)))
+            os.replace(temporary, _target(path))
+            _remove_bytecode(_target(path))
             prepared.pop(0)
             done.append(path)
     except OSError as error:
@@ -78,11 +78,39 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
     return done
 
 
+def _holds(path: Path, text: str) -> bool:
+    """Whether a file has a text; what is no file, or of another size, is not read for that."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    if _is_special(status) or (stat.S_ISREG(status.st_mode) and status.st_size != len(_encode(text))):
+        return False
+    return read_text(path) == text
+
+
+def _is_special(status: os.stat_result) -> bool:
+    """Whether it is something that reading would wait for, such as a pipe."""
+    return not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode))
+
+
+def _target(path: Path) -> Path:
+    """What is replaced when a file is written: what a link leads to, but not a pipe or a device."""
+    with suppress(OSError):
+        if _is_special(os.stat(path)):
+            return path
+    return Path(os.path.realpath(path))
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", errors="surrogateescape")
+
+
 def _prepare(path: Path, text: str, tidied: set[Path]) -> str:
     """Write ``text`` beside ``path``, with its permissions; ``tidied`` are the folders that have no leftovers."""
     import tempfile
 
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.parent not in tidied:
         _remove_leftovers(target.parent)
@@ -90,10 +118,10 @@ def _prepare(path: Path, text: str, tidied: set[Path]) -> str:
     handle, temporary = tempfile.mkstemp(prefix=f"{_temporary_prefix()}{os.getpid()}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", errors="surrogateescape"))
+            file.write(_encode(text))
         umask = os.umask(0)
         os.umask(umask)
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask
+        mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else 0o666 & ~umask
         os.chmod(temporary, mode)
     except BaseException:
         os.unlink(temporary)

@@ -1,9 +1,10 @@
 """Results of earlier runs, kept in a folder for as long as everything that they depend on stays the same.
 
-A result is a small JSON file. Its name is a hash of the config's contents, of the project's options, of ruff and of
-the generator; in it are the other inputs with the states that they were in
-(:mod:`patchgen_core.build.inputs`), and the hashes of the files that the config makes. What cannot be read, or is not
-understood, counts as not there. Files are replaced as a whole, so that any number of processes can use one folder.
+A result is a small JSON file, and its hash stands before it. Its name is a hash of the config's contents, of the
+project's options, of ruff and of the generator; in it are the name, the other inputs with the states that they were in
+(:mod:`patchgen_core.build.inputs`), and the hashes of the files that the config makes. What cannot be read, is not
+understood, was changed, or is that of another config counts as not there. Files are replaced as a whole, so that any
+number of processes can use one folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.entry_folder import EntryFolder, is_old, touch
+from patchgen_core.build.entry_folder import EntryFolder, is_old, read_signed, sign, touch
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import run_ruff
@@ -32,7 +33,7 @@ from patchgen_core.project.project import Project
 LIMIT = 4096
 """How many results are kept, of 2 to 6 KiB each; the ones that were used least recently go."""
 
-_FORMAT = 1
+_FORMAT = 2
 _ROOMS = ("syntax", "project", "upstream", "config", "codegen", "build")
 """Whose code decides what a config makes."""
 _ENTRY = re.compile(r"[0-9a-f]{40}\.json")
@@ -69,16 +70,17 @@ class Cache:
         """The results of a config file whose generated files are what they should be; none unless all are known."""
         try:
             file = self._file(path, selection.name, reader)
-            with open(file, "rb") as stream:
-                entry = json.loads(stream.read())
-                used = os.fstat(stream.fileno()).st_mtime
+            signed = read_signed(file)
+            entry = json.loads(signed[0]) if signed is not None else {}
+            if signed is None or entry["name"] != file.stem:
+                return []
             inputs = {(kind, name): state for kind, name, state in entry["inputs"]}
             if not all(reader.read(*each) == state for each, state in inputs.items()):
                 return []
             results = [_result(selection, path, config, inputs) for config in entry["configs"]]
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PatchgenError):
             return []
-        if is_old(used):
+        if is_old(signed[1].st_mtime):
             touch(file)
         return [result for result in results if result is not None] if None not in results else []
 
@@ -88,7 +90,8 @@ class Cache:
         for outcome in outcomes:
             by_path.setdefault(outcome.path, []).append(outcome)
         try:
-            all_entries = ((self._file(path, selection.name, reader), _entry(of)) for path, of in by_path.items())
+            files = ((self._file(path, selection.name, reader), of) for path, of in by_path.items())
+            all_entries = ((file, _entry(file.stem, of)) for file, of in files)
             entries = [(file, entry) for file, entry in all_entries if entry]
             if entries:
                 prepare_folder(self.folder)
@@ -150,7 +153,7 @@ def _hash_generator() -> str:
     return digest("".join(file_digest(file) or "" for file in generator_files()).encode())
 
 
-def _entry(outcomes: Sequence[Outcome]) -> str:
+def _entry(name: str, outcomes: Sequence[Outcome]) -> str:
     """What is kept of a config file; empty when it is not known what that depends on."""
     if not outcomes or any(o.artifact is None or o.inputs is None or o.uncacheable for o in outcomes):
         return ""
@@ -158,10 +161,11 @@ def _entry(outcomes: Sequence[Outcome]) -> str:
     if None in (state for (kind, _), state in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
         return ""
     entry = {
+        "name": name,
         "inputs": sorted([kind, name, state] for (kind, name), state in inputs.items()),
         "configs": [_config(outcome) for outcome in outcomes],
     }
-    return json.dumps(entry, separators=(",", ":"))
+    return sign(json.dumps(entry, separators=(",", ":")).encode()).decode()
 
 
 def _config(outcome: Outcome) -> dict[str, Any]:

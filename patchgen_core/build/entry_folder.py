@@ -1,17 +1,25 @@
-"""A folder of small files, of which those that were used least recently go when there are more than a limit."""
+"""A folder of small files, of which those that were used least recently go when there are more than a limit.
+
+A file is a line with the hash of what follows, and that: what was cut off or changed is known by it.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.files import digest
 
+MOST_BYTES = 16 * 1024 * 1024
+"""How large a file may be that is read."""
 _DAY = 24 * 60 * 60
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,32 @@ class EntryFolder:
         paths = self.paths()
         _remove(paths)
         return len(paths)
+
+
+def sign(body: bytes) -> bytes:
+    """What is written of a body: its hash stands before it."""
+    return b"%s\n%s" % (digest(body).encode(), body)
+
+
+def check_signed(data: bytes) -> bytes | None:
+    """The body of what :func:`sign` gave; None where a byte of it is another one."""
+    head, _, body = data.partition(b"\n")
+    return body if head == digest(body).encode() else None
+
+
+def read_signed(file: Path) -> tuple[bytes, os.stat_result] | None:
+    """The body of a signed file, and the file's status; None for what is not there, not whole, too large, or no file:
+    a pipe is not waited for."""
+    try:
+        with open(os.open(file, _FLAGS), "rb") as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+                return None
+            data = stream.read(MOST_BYTES + 1)
+    except OSError:
+        return None
+    body = check_signed(data)
+    return (body, status) if body is not None else None
 
 
 def is_old(used: float) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,9 +20,12 @@ import pytest
 from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
 from patchgen_core.checks.kept.keeping import SWITCH
+from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest
-from tests.checks.kept_project import make_project, rerun
-from tests.conftest import Workspace
+from patchgen_core.report.words import age
+from tests.checks.kept_project import OTHER, CountedCheck, make_project, rerun, run_gate
+from tests.conftest import PATCH, Workspace
+from tests.spoils import IN_THE_WAY, SPOILS, body_of, change, without, write_signed
 
 WHOLE = list(sys.path)
 MACHINE = {"python": "3", "package torch": "abc"}
@@ -48,73 +53,10 @@ def file_of(store: EntryStore) -> Path:
     return next(file for file in store.files.paths() if not file.name.startswith("machine"))
 
 
-def body_of(file: Path) -> bytes:
-    return file.read_bytes().partition(b"\n")[2]
-
-
-def write_signed(file: Path, body: bytes) -> None:
-    file.write_bytes(digest(body).encode() + b"\n" + body)
-
-
-def change(**values: object) -> Callable[[Path], object]:
-    """Other values in an entry whose hash is right."""
-    return lambda file: write_signed(file, json.dumps({**json.loads(body_of(file)), **values}).encode())
-
-
-def without(name: str) -> Callable[[Path], object]:
-    def remove(file: Path) -> None:
-        data = json.loads(body_of(file))
-        del data[name]
-        write_signed(file, json.dumps(data).encode())
-
-    return remove
-
-
-def flip(place: int) -> Callable[[Path], object]:
-    def write(file: Path) -> None:
-        data = bytearray(file.read_bytes())
-        data[place] ^= 1
-        file.write_bytes(bytes(data))
-
-    return write
-
-
-def make_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def link(target: str) -> Callable[[Path], object]:
-    def make(file: Path) -> None:
-        file.unlink()
-        file.symlink_to(target)
-
-    return make
-
-
-SPOILS: dict[str, Callable[[Path], object]] = {
-    "empty": lambda file: file.write_bytes(b""),
-    "gone": lambda file: file.unlink(),
-    "cut in the middle": lambda file: os.truncate(file, file.stat().st_size // 2),
-    "cut by a byte": lambda file: os.truncate(file, file.stat().st_size - 1),
-    "hash alone": lambda file: os.truncate(file, 64),
-    "hash and newline": lambda file: os.truncate(file, 65),
-    "first bit": flip(0),
-    "bit of the hash": flip(40),
-    "bit of the body": flip(100),
-    "last bit": flip(-1),
-    "more behind": lambda file: file.write_bytes(file.read_bytes() + b" "),
-    "without its hash": lambda file: file.write_bytes(body_of(file)),
-    "hash of another": lambda file: file.write_bytes(digest(b"x").encode() + b"\n" + body_of(file)),
+OWN_SPOILS = {
+    **SPOILS,
     "poisoned result": lambda file: file.write_bytes(file.read_bytes().replace(b"clean", b"klean")),
     "poisoned input": lambda file: file.write_bytes(file.read_bytes().replace(b'"abc"', b'"abd"')),
-    "not text": lambda file: file.write_bytes(b"\xff\xfe\x00" * 40),
-    "not JSON": lambda file: write_signed(file, b"{'status': 1}"),
-    "no object": lambda file: write_signed(file, b"[1, 2, 3]"),
-    "null": lambda file: write_signed(file, b"null"),
-    "a pickle": lambda file: file.write_bytes(pickle.dumps(entry())),
-    "a signed pickle": lambda file: write_signed(file, pickle.dumps(entry())),
-    "deep": lambda file: write_signed(file, b"[" * 100_000 + b"]" * 100_000),
     "older format": change(format=0),
     "later format": change(format=2),
     "another config": change(path="b_patch_gen_config.py"),
@@ -123,22 +65,24 @@ SPOILS: dict[str, Callable[[Path], object]] = {
     "inputs of no kind": change(inputs=[["file"]]),
     "inputs that are none": change(inputs="all"),
     "time that is none": change(made="yesterday"),
+    "time without an end": lambda file: write_signed(file, re.sub(rb'"made":[^,]+', b'"made":1e999', body_of(file))),
     "results that are none": change(results="clean"),
+    "half a character": lambda file: write_signed(file, body_of(file).replace(b"clean", rb"\ud800")),
     "no inputs": without("inputs"),
     "no machine": without("machine"),
-    "a folder": make_folder,
-    "a link to nothing": link("nowhere"),
-    "a link to itself": lambda file: link(file.name)(file),
 }
 
 
-@pytest.mark.parametrize("name", SPOILS)
+@pytest.mark.parametrize("name", OWN_SPOILS)
 def test_a_spoilt_entry_is_not_there_and_is_replaced(store: EntryStore, name: str) -> None:
     assert find(store) == entry_like(find(store))
     file = file_of(store)
-    SPOILS[name](file)
+    OWN_SPOILS[name](file)
     assert find(store) is None
-    if name not in ("a folder", "a link to itself"):  # which stay in the way
+    if name in IN_THE_WAY:
+        with pytest.raises(PatchgenError):
+            store.keep([entry()], MACHINE)
+    else:
         store.keep([entry()], MACHINE)
         assert find(store) is not None
 
@@ -255,7 +199,8 @@ print(rerun(work))
 def start_gate(work: Workspace, limit: int = -1) -> subprocess.Popen[str]:
     """A gate over the project in a process of its own, whose files may not be larger than ``limit``."""
     code = GATE.format(whole=WHOLE, path=sys.path, root=str(work.root), site=str(work.site), limit=limit)
-    return subprocess.Popen([sys.executable, "-I", "-c", code], stdout=subprocess.PIPE, text=True, cwd=work.root)
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=work.root)
 
 
 def test_a_full_disk_keeps_nothing_and_ends_nothing(project: Workspace) -> None:
@@ -291,3 +236,112 @@ def test_a_folder_that_is_emptied_again_and_again_ends_nothing(project: Workspac
     finally:
         is_done.set()
         thread.join()
+
+
+def test_a_killed_gate_leaves_nothing_wrong_behind(project: Workspace) -> None:
+    for delay in (0.5, 0.7, 0.9):
+        shutil.rmtree(project.root / ".patchgen_cache/checks", ignore_errors=True)
+        process = start_gate(project)
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        assert rerun(project) in ([], BOTH, ["other"], ["toy"])
+        assert rerun(project) == []
+    assert [file for file in kept_files(project) if file.name.startswith(".")] == []
+
+
+def test_a_time_that_lies_ahead_is_told_as_now(project: Workspace) -> None:
+    for file in kept_files(project):
+        data = json.loads(body_of(file))
+        write_signed(file, json.dumps({**data, "made": 2.0**60} if "made" in data else data).encode())
+    CountedCheck.runs.clear()
+    results = [result for result in run_gate(project) if result.check == "counted"]
+    assert ([age(result.made) for result in results], CountedCheck.runs) == (["0 s ago", "0 s ago"], [])
+
+
+def test_a_project_in_a_folder_of_any_name(project: Workspace, tmp_path: Path) -> None:
+    project.root = project.root.rename(tmp_path / "größe 模型")
+    project.models = project.root / "proj/models"
+    assert rerun(project) == BOTH
+    assert rerun(project) == []
+    project.config(PATCH + "\n# a remark\n", OTHER)
+    assert rerun(project) == ["other"]
+
+
+def test_an_edit_of_the_same_size_and_time_is_noticed(project: Workspace) -> None:
+    deep = project.root / "proj/deep.py"
+    status = deep.stat()
+    deep.write_text(deep.read_text().replace("* 2", "* 3"))
+    os.utime(deep, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert rerun(project) == ["toy"]
+
+
+def test_an_entry_that_is_replaced_while_it_is_read_is_whole_or_not_there(store: EntryStore) -> None:
+    file = file_of(store)
+    whole = file.read_bytes()
+    is_done = threading.Event()
+
+    def replace() -> None:
+        while not is_done.wait(0.0001):
+            for data in (whole[:100], whole, whole.replace(b"abc", b"abd"), whole):
+                (file.parent / "new").write_bytes(data)
+                os.replace(file.parent / "new", file)
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        answers = [find(store) for _ in range(500)]
+    finally:
+        is_done.set()
+        thread.join()
+    assert all(answer is None or answer == entry_like(answer) for answer in answers)
+
+
+NOBODY = 65534
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give files away")
+def test_files_of_another_user_have_everything_run_and_are_replaced(project: Workspace) -> None:
+    for file in kept_files(project):
+        os.chown(file, NOBODY, NOBODY)
+    assert rerun(project) == BOTH
+    assert rerun(project) == []
+
+
+@pytest.fixture
+def without_rights() -> Iterator[Path]:
+    """A folder of a user who has no rights to write into what is not theirs, which this process runs for meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        if IS_ROOT:
+            os.chown(folder, NOBODY, NOBODY)
+            os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            if IS_ROOT:
+                os.seteuid(0)
+
+
+def test_a_folder_that_cannot_be_written_to_is_read(without_rights: Path) -> None:
+    store = EntryStore(without_rights / "cache")
+    store.keep([entry()], MACHINE)
+    os.utime(file_of(store), (0, 0))
+    store.folder.chmod(0o500)
+    assert find(store) is not None
+    with pytest.raises(PatchgenError, match="cannot be written: Permission denied"):
+        store.keep([entry("plan")], MACHINE)
+    store.folder.chmod(0o700)
+
+
+def test_an_entry_that_cannot_be_read_is_not_there(without_rights: Path) -> None:
+    store = EntryStore(without_rights / "cache")
+    store.keep([entry()], MACHINE)
+    file_of(store).chmod(0)
+    assert find(store) is None
+    store.folder.chmod(0)
+    assert find(store) is None
+    assert store.find_all("a_patch_gen_config.py", "parity[eager]") == []
+    store.folder.chmod(0o700)

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from patchgen_core.build.entry_folder import EntryFolder, is_old, touch
+from patchgen_core.build.entry_folder import EntryFolder, is_old, read_signed, sign, touch
 from patchgen_core.files import digest, write_files
 from patchgen_core.project.cache_folder import prepare_folder
 
@@ -115,20 +115,14 @@ def _prefix(path: str, item: str) -> str:
 
 
 def _text(value: Entry | Machine) -> str:
-    body = msgspec.json.encode(value)
-    return f"{digest(body)}\n{body.decode()}"
+    return sign(msgspec.json.encode(value)).decode()
 
 
 def _read(file: Path, kind: type[_Kind]) -> _Kind | None:
-    try:
-        with open(file, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            data = stream.read()
-    except OSError:
+    signed = read_signed(file)
+    if signed is None or not _is_own(signed[1]):
         return None
-    head, _, body = data.partition(b"\n")
-    if not _is_own(status) or head != digest(body).encode():
-        return None
+    body, status = signed
     try:
         value = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError):
