@@ -256,8 +256,8 @@ def test_decorators_that_a_replacement_takes_away_are_dropped(work: Workspace) -
     body = "    q = q * 2\n    k = k * 2\n    q = q + 1\n    k = k + 1\n    return q, k\n"
     _slimmed(work, f"def turn(q, k):\n    log(q)\n{body}", head)
     assert _config(work) == (
-        f'{PREAMBLE}config.drop_decorators("rotate", "decorator")\n\n\n'
-        '@config.edit_function("rotate", description="Other")\ndef turn(q):\n    log(q)\n    ...\n'
+        f'{PREAMBLE}@config.edit_function("rotate", description="Other")\ndef turn(q):\n    log(q)\n    ...\n'
+        '\n\nconfig.drop_decorators("rotate", "decorator")\n'
     )
 
 

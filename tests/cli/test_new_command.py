@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 
 import pytest
@@ -129,9 +130,10 @@ def test_config_reads_as_if_written_by_hand(site: Workspace) -> None:
     places = [text.index(f"    {slot} = OpSlot(") for slot in slots]
     assert places == sorted(places)
     assert 'config.drop_decorators("ToyExperts", "use_experts_implementation")\n' in text
-    shared = '"ToySecondRMSNorm.forward", replacement=toy_rms_norm_forward, description="Op slot for RMSNorm"'
+    shared = '"ToySecondRMSNorm.forward", edit=toy_rms_norm_forward, description="Op slot for RMSNorm"'
     assert shared in " ".join(text.split())
     assert "\n# Patch: apply_rotary\n# 1. fused kernel where one is bound\n" in text
+    assert re.search(r"        return slot_rms_norm\(.*\)\n    # --- Patch.1 ---\n    \.\.\.\n", text)
     assert "from proj.models.toy.parallel_plan import get_parallel_plan" in text
 
 

@@ -74,3 +74,28 @@ def test_a_target_that_upstream_lacks_is_an_error(
         "error: no config's upstream module defines 'rotat'\n  Did you mean 'rotate'?\n",
     )
     assert show(work, capsys, monkeypatch, "rotate")[1].endswith("8   def rotate(x):\n9       return x\n")
+
+
+WIDE = f"""
+class Norm:
+    def forward(self, x):
+        first = self.scale_of_everything(x, {", ".join(f"option_{number}=True" for number in range(6))})
+        x = x * 2
+
+        other = {{'quoted': self.scale_of_everything(x, {", ".join(f"option_{number}=True" for number in range(6))})}}
+        return first, other, x
+"""
+
+
+def test_lines_that_the_project_lays_out_otherwise_are_upstreams(
+    work: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work.upstream(WIDE)
+    work.config(EDIT.format(place="x * 2"))
+    (work.root / "pyproject.toml").write_text(
+        f"{(work.root / 'pyproject.toml').read_text()}\n[tool.ruff]\nline-length = 60\n"
+    )
+    code, printed = show(work, capsys, monkeypatch, "Norm.forward", "--json")
+    lines = json.loads(printed)[0]["lines"]
+    assert (code, [mark for _, mark, _ in lines]) == (0, [" ", " ", " ", "+", " ", " ", " "])
+    assert [line for _, mark, line in lines if mark == " "] == WIDE.split("\n")[2:-1]

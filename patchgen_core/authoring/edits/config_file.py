@@ -75,6 +75,10 @@ class ConfigFiles:
     def __init__(self) -> None:
         self._files: dict[Path, EditedFile] = {}
 
+    def put(self, path: Path, text: str) -> None:
+        """Take a text for a file that is not written yet."""
+        self._files[path] = EditedFile(path, cst.parse_module(text))
+
     def get(self, path: Path) -> EditedFile:
         """A file as it was when it was first asked for.
 

@@ -13,6 +13,7 @@ from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patch_search import find_patches, find_plan_and_layout, read_upstream
 from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, Unpatched
+from patchgen_core.authoring.slim.slim import slim_new
 from patchgen_core.build.normalize import RawText, normalize
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -73,13 +74,18 @@ def create_new(
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
     objections: dict[str, Unpatched] = {}
     for _ in range(_MOST_ROUNDS):
-        module_patches, texts = _write_texts(project, types, upstream, config, objections)
-        sources.put(config, dict(texts)[config])
+        module_patches, raw_texts = _write_texts(project, types, upstream, config, objections)
+        sources.put(config, raw_texts[0].text)
         generated = generate_config(Loader(project, sources), config)
-        more = _objections(module_patches.patches, generated, dict(texts)[config])
+        more = _objections(module_patches.patches, generated, raw_texts[0].text)
         if not more:
             break
         objections.update(more)
+    if generated.artifact is not None:
+        raw_texts[0] = RawText(config, slim_new(project, sources, config))
+    texts = [(raw.path, new.text) for raw, new in zip(raw_texts, normalize(raw_texts, project))]
+    sources.put(*texts[0])
+    generated = generate_config(Loader(project, sources), config)
     if generated.artifact is None:
         raise PatchgenError.from_problems(generated.errors)
     files = (*texts, *(generated.artifact.files if generate else ()))
@@ -101,8 +107,8 @@ def create_new(
 
 def _write_texts(
     project: Project, types: ModelTypes, upstream: UpstreamSource, config: Path, objections: Mapping[str, Unpatched]
-) -> tuple[ModulePatches, list[tuple[Path, str]]]:
-    """What can be patched and nothing objects to, and the texts of the config and of what goes beside it."""
+) -> tuple[ModulePatches, list[RawText]]:
+    """What can be patched and nothing objects to, and the texts of the config and of what goes beside it, raw."""
     module_patches, auto_parts = find_patches(types, upstream, objections)
     if not module_patches.patches:
         raise _nothing(upstream.model.module, module_patches.left)
@@ -115,7 +121,7 @@ def _write_texts(
         files.append(RawText(config.parent / "checkpoint_tensor_converter.py", converter_text(texts)))
     if plan is not None:
         files.append(RawText(config.parent / "parallel_plan.py", plan_text(texts.title, plan)))
-    return module_patches, [(raw.path, new.text) for raw, new in zip(files, normalize(files, project))]
+    return module_patches, files
 
 
 def _objections(patches: Sequence[NewPatch], generated: GeneratedConfig, text: str) -> dict[str, Unpatched]:

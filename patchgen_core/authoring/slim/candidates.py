@@ -91,8 +91,11 @@ class _Declared:
 class Candidates:
     """Makes candidates for the replacements of a project."""
 
-    def __init__(self, project: Project, uses: ProjectUses, files: ConfigFiles, references: References) -> None:
+    def __init__(
+        self, project: Project, uses: ProjectUses, files: ConfigFiles, references: References, is_new: bool
+    ) -> None:
         self.project, self.uses, self.files, self.references = project, uses, files, references
+        self.is_new = is_new
         self._names: dict[Path, set[str]] = {}
 
     def make(self, uses: Uses) -> list[Candidate]:
@@ -131,7 +134,11 @@ class Candidates:
             self._names[path] = taken | set(re.findall(r"^def (\w+)", "\n".join(blocks), re.MULTILINE))
             blocks = format_texts(blocks, path.parent, self.project)
             candidates.append(self._candidate(uses, declared, blocks, calls))
-        return [candidate for candidate in candidates if candidate.is_gain]
+        return [candidate for candidate in candidates if self._is_gain(candidate)]
+
+    def _is_gain(self, candidate: Candidate) -> bool:
+        """Whether it repeats less; in a config that somebody has written, enough for a change of it."""
+        return candidate.repeated > 0 if self.is_new else candidate.is_gain
 
     def _candidate(
         self, uses: Uses, declared: _Declared, blocks: Sequence[str], calls: Mapping[Path, Sequence[cst.Call]]
@@ -193,7 +200,7 @@ class Candidates:
     def _edits(self, use: Use, function: Function) -> tuple[list[EditText], list[str]]:
         new = parse_source(use.loaded.path, f"{_text_of(use)}\n")
         source = self.uses.artifacts[use.loaded.label].plan.source
-        edits = [*map(dropped_decorator, _gone_decorators(use, function)), *find_edits(source, function, new)]
+        edits = [*find_edits(source, function, new), *map(dropped_decorator, _gone_decorators(use, function))]
         names = {new: old for old, new in use.planned.patch.name_map.items()}
         return [_mapped(edit, names) for edit in edits], bound_names(function, new)
 

@@ -62,7 +62,7 @@ def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
     loader = Loader(selection.project, SourceCache())
     paths = selection.find_configs()
     selected = [loaded for path in paths for loaded in loader.load(path, selection.name)]
-    slimmer = _Slimmer(selection.project, loader, selected)
+    slimmer = _Slimmer(selection.project, loader, selected, ConfigFiles())
     chosen, artifacts = slimmer.settle()
     files = slimmer.rewrite(chosen)
     texts = {path: file.encoded for path, file in files.items()}
@@ -78,6 +78,23 @@ def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
     ]
 
 
+def slim_new(project: Project, sources: SourceCache, path: Path) -> str:
+    """The text of a config that is not written yet, with edits for all replacements that repeat upstream's text.
+
+    Args:
+        sources: has its text.
+
+    Raises:
+        PatchgenError: it makes nothing.
+    """
+    files = ConfigFiles()
+    files.put(path, sources.get(path).text)
+    loader = Loader(project, sources)
+    slimmer = _Slimmer(project, loader, loader.load(path), files, is_new=True)
+    chosen, _ = slimmer.settle()
+    return slimmer.rewrite(chosen)[path].text if chosen else sources.get(path).text
+
+
 def _patch(candidate: Candidate) -> SlimPatch:
     targets = tuple(dict.fromkeys(use.planned.patch.target for use in candidate.uses.entries))
     return SlimPatch(targets, candidate.uses.location, candidate.before, candidate.after)
@@ -86,12 +103,19 @@ def _patch(candidate: Candidate) -> SlimPatch:
 class _Slimmer:
     """Finds the replacements of some configs that edits can stand for, in all configs that have them."""
 
-    def __init__(self, project: Project, loader: Loader, selected: Sequence[LoadedConfig]) -> None:
-        self.project, self.sources, self.files = project, loader.sources, ConfigFiles()
+    def __init__(
+        self,
+        project: Project,
+        loader: Loader,
+        selected: Sequence[LoadedConfig],
+        files: ConfigFiles,
+        is_new: bool = False,
+    ) -> None:
+        self.project, self.sources, self.files = project, loader.sources, files
         self.labels = {loaded.label for loaded in selected}
-        self.uses = ProjectUses(project, loader, selected)
+        self.uses = ProjectUses(project, loader, selected, is_new)
         references = References(project, self.files, loader.sources)
-        self.candidates = Candidates(project, self.uses, self.files, references)
+        self.candidates = Candidates(project, self.uses, self.files, references, is_new)
         self.left: dict[Path, list[str]] = {}
 
     def settle(self) -> tuple[list[Candidate], list[Artifact]]:

@@ -54,6 +54,9 @@ class Uses:
 class ProjectUses:
     """What the configs of a project make, and what they make it of.
 
+    Args:
+        is_new: the selected configs are not written yet, and so no other config uses what they declare.
+
     Attributes:
         artifacts: by the labels of configs; without those that make nothing.
         hand_edited: the labels of those whose generated file was edited by hand.
@@ -63,9 +66,11 @@ class ProjectUses:
         PatchgenError: one of those that are selected makes nothing, or its generated file was edited by hand.
     """
 
-    def __init__(self, project: Project, loader: Loader, selected: Sequence[LoadedConfig]) -> None:
+    def __init__(
+        self, project: Project, loader: Loader, selected: Sequence[LoadedConfig], is_new: bool = False
+    ) -> None:
         labels = {loaded.label for loaded in selected}
-        others = [loaded for loaded in _load_all(project, loader) if loaded.label not in labels]
+        others = [] if is_new else [loaded for loaded in _load_all(project, loader) if loaded.label not in labels]
         self.artifacts: dict[str, Artifact] = {}
         self.hand_edited: set[str] = set()
         configs = [*selected, *others]
@@ -75,7 +80,7 @@ class ProjectUses:
                 if is_selected:
                     raise PatchgenError.from_problems(outcome.problems)
                 continue
-            edit = find_hand_edit(outcome.artifact)
+            edit = None if is_new else find_hand_edit(outcome.artifact)
             if edit is not None and is_selected:
                 raise PatchgenError.from_problems([edit.problem(str(loaded.path))])
             self.hand_edited |= {loaded.label} if edit is not None else set()

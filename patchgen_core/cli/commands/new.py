@@ -26,8 +26,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Write the first patch config of a model type, from transformers' source: op slots "
-        "for norms, gated MLPs, rotary embedding, experts and losses where they fit, with upstream's own text around "
-        "them; its folder, its registration and what it generates.",
+        "for norms, gated MLPs, rotary embedding, experts and losses where they fit, as edits that leave the rest to "
+        "upstream; its folder, its registration and what it generates.",
         epilog="Exit codes: 0 everything was written, 1 the contract rules find an error in it, "
         "2 usage or configuration error, or a model of which nothing can be patched.",
     )

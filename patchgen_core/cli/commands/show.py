@@ -76,7 +76,8 @@ def _views(target: str, outcome: Outcome, project: Project) -> Iterator[_TargetV
         return
     artifact = outcome.artifact
     generated = parse_source(Path(), artifact.text) if artifact is not None else None
-    lines = compare_target(target, upstream, generated)
+    base = parse_source(Path(), artifact.base) if artifact is not None else None
+    lines = compare_target(target, upstream, generated, base)
     yield _TargetView(outcome.label, str(outcome.loaded.config.source_module), lines, outcome.problems)
 
 
