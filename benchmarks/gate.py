@@ -37,6 +37,7 @@ PYTEST = [
     "no:randomly",
     "-q",
     "--patchgen",
+    "--patchgen-jobs=1",  # so that phases of a check stand below it
 ]
 _FILE = "PATCHGEN_BENCHMARK_PHASES"
 _LEAST = 0.05

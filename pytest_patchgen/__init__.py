@@ -21,6 +21,11 @@ _OPTIONS = (
     ("device", "DEVICE", "where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda"),
     ("isolate", "", "run every check of a model or kernel in a process of its own, instead of one that they share"),
     ("time-limit", "SECONDS", "end a check of a model or kernel that takes longer, and fail it; 600 by default"),
+    (
+        "jobs",
+        "N",
+        "run the checks that take long in N processes (default: as many as processors and memory allow)",
+    ),
     ("level", "LEVEL", "how much parity varies beside training steps: quick, standard (the default) or thorough"),
     ("shard", "N/M", "run one of M parts of the checks, such as 2/8: the others are for other jobs"),
     ("shard-by", "REPORT", "divide by the seconds of an earlier run's .json report"),

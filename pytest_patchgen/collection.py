@@ -19,8 +19,9 @@ from patchgen_core.checks.kept.keeping import find_fresh, is_everything_kept
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import Session
-from patchgen_core.checks.settings import DRIFT, read_settings
+from patchgen_core.checks.settings import DRIFT, read_jobs, read_settings
 from patchgen_core.checks.shards import Shard, choose_items, read_shard
+from patchgen_core.checks.starting import start_checks
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
@@ -57,6 +58,7 @@ class Collection:
         batches = toy_builders(config) if "parity" in self.names else ()
         self.settings = replace(settings, toy_batches=batches, setups=model_setups(config))
         self.shard, self._seconds = _read_shard(config)
+        self._jobs = read_jobs("--patchgen-jobs", config.option.patchgen_jobs)
         self.collected: list[Path] = []
         self._named = _named_configs(config)
         self.project = self._find_project()
@@ -184,23 +186,22 @@ class Collection:
         items = [item for item in session.items if isinstance(item, CheckItem)]
         if self.config.option.collectonly:
             return
-        names = self._find_fresh(items)
+        fresh, names = self._find_fresh(items)
         if self.is_worker:
             return
         self._refuse_machine(names)
-        if self.project is not None:
-            for check in self._gate_checks(names):
-                check.prepare(self.project)
+        start_checks(self.session, fresh, self._jobs)
 
-    def _find_fresh(self, items: Sequence[CheckItem]) -> set[str]:
-        """The names of the checks of which something has to run; the session gets to know of which configs."""
+    def _find_fresh(self, items: Sequence[CheckItem]) -> tuple[list[tuple[Check, Path, str]], set[str]]:
+        """What of the gate's own checks has to run, and the names of all checks of which something has; the session
+        gets to know of which configs."""
         own = [(item.gate_check, item.path, item.name) for item in items if isinstance(item, GateItem)]
-        fresh = {check.name for check, _, _ in find_fresh(self.session, own)}
+        fresh = find_fresh(self.session, own)
         others = [item for item in items if not isinstance(item, GateItem)]
         for item in others:
             if isinstance(item.parent, ConfigFile):
                 self.session.chosen.setdefault(item.path, set()).add(item.check)
-        return fresh | {item.check for item in others}
+        return fresh, {check.name for check, _, _ in fresh} | {item.check for item in others}
 
     def _gate_checks(self, names: Iterable[str]) -> Iterator[Check]:
         return (check for check in self.checks if isinstance(check, Check) and check.name in names)
@@ -244,6 +245,8 @@ class Collection:
         report = yield
         if not isinstance(item, CheckItem) or call.when == "teardown":
             return report
+        if call.when == "call" and item.seconds:
+            report.duration = item.seconds
         error = call.excinfo.value if call.excinfo else None
         if call.when == "setup":
             if report.skipped:

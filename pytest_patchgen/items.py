@@ -27,11 +27,13 @@ class CheckItem(pytest.Item):
     Attributes:
         on_device: whether it runs on the device that is chosen; others run on the CPU.
         records: the results of the last run.
+        seconds: how long it took, where it ran in another process ahead; 0 where it ran in this one.
     """
 
     check: str
     on_device: ClassVar[bool] = False
     records: tuple[CheckResult, ...] = ()
+    seconds: float = 0.0
     _traceback: str = ""
 
     def __init__(self, name: str, parent: pytest.File, **more: Any) -> None:
@@ -81,6 +83,7 @@ class CheckItem(pytest.Item):
             label = self.run_state.session.label(self.path)
             results = (CheckResult(label, str(self.path), 0, self.check, "error", errors=error.problems),)
         self.records = tuple(unpack(pack(result)) for result in results)  # as other processes will see them
+        self.seconds = next((result.seconds for result in self.records if not result.made), 0.0)
         if any(result.status in BAD for result in self.records):
             raise CheckFailed(self.records)
         if self.records and all(result.status == "skipped" for result in self.records):

@@ -18,12 +18,15 @@ class Check:
     A subclass implements :meth:`run`, and :meth:`items` when there is not one item for each config file. Its first
     line of documentation is what reports say it means. ``name`` names its items, its mark ``patchgen_<name>`` and its
     column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU. Without
-    ``runs_code`` it reads the project's code and runs none of it.
+    ``runs_code`` it reads the project's code and runs none of it. With ``runs_ahead`` its items
+    may run in another process while this one does other things: they depend on nothing but what stands in files, and
+    the class can be imported.
     """
 
     name: ClassVar[str]
     on_device: ClassVar[bool] = False
     runs_code: ClassVar[bool] = True
+    runs_ahead: ClassVar[bool] = False
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -45,6 +48,10 @@ class Check:
         inherits.
         """
         return None
+
+    def processors(self, item: str) -> int:
+        """How many processors an item keeps busy at once."""
+        return 1
 
     def prepare(self, project: Project) -> None:
         """Start what takes long to start, while other checks run."""

@@ -13,6 +13,7 @@ from patchgen_core.checks.kept.keeping import find_fresh, list_items, run_check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.starting import start_checks
 from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.pyproject import PYPROJECT
@@ -28,10 +29,14 @@ class Item:
 
 
 class Gate:
-    """Checks for a session, run in their order."""
+    """Checks for a session, run in their order.
 
-    def __init__(self, session: Session, checks: Sequence[CheckInfo]) -> None:
-        self.session = session
+    Args:
+        jobs: how many processes run ahead what takes long; None for as many as this machine has room for.
+    """
+
+    def __init__(self, session: Session, checks: Sequence[CheckInfo], jobs: int | None = 1) -> None:
+        self.session, self.jobs = session, jobs
         self.checks = tuple(info.load()(session) for info in checks)
 
     def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
@@ -48,7 +53,7 @@ class Gate:
             results = run_item(item, self.session)
             seconds = time.perf_counter() - start
             for result in results:
-                yield replace(result, item=self.node_id(item), seconds=result.seconds if result.made else seconds)
+                yield replace(result, item=self.node_id(item), seconds=result.seconds or seconds)
 
     def refuse_machine(self, items: Iterable[Item]) -> None:
         """Raise a PatchgenError at once when the machine lacks what the settings ask for and an item has to run."""
@@ -58,9 +63,7 @@ class Gate:
     def choose(self, items: Iterable[Item]) -> None:
         """Note what is going to run: configs are made together, and what is slow to start is started."""
         fresh = self._find_fresh(items)
-        if self.session.home is not None:
-            for check in dict.fromkeys(item.check for item in fresh):
-                check.prepare(self.session.home)
+        start_checks(self.session, [(item.check, item.path, item.name) for item in fresh], self.jobs)
 
     def _find_fresh(self, items: Iterable[Item]) -> list[Item]:
         """The items of which no result is kept; the session gets to know which configs these are about."""

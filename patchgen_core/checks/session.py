@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from patchgen_core.build.results import Artifact
+    from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
 
     class _Closeable(Protocol):
         def close(self) -> None: ...
+
+    class _ItemsAhead(_Closeable, Protocol):
+        def take(self, check: Any, path: Path, item: str) -> tuple[CheckResult, ...] | None: ...
 
     _Resource = TypeVar("_Resource", bound=_Closeable)
     WarnBeforeFix = Callable[[Artifact, Path], tuple[Problem, ...]]
@@ -48,6 +52,7 @@ class Session:
         chosen: the config files of which checks are going to run, with the names of those.
         warn_before_fix: by the name of a check, what gives its warnings of a config whose files are about to be
             rewritten, because they cannot be told afterwards.
+        items_ahead: what runs items in other processes; None where all run in this one.
     """
 
     def __init__(
@@ -63,6 +68,8 @@ class Session:
         self.by_folder, self.artifacts = by_folder, artifacts
         self.chosen: dict[Path, set[str]] = {}
         self.warn_before_fix: dict[str, WarnBeforeFix] = {}
+        self.items_ahead: _ItemsAhead | None = None
+        self._opened: dict[Project, set[str]] = {}
         self._projects: dict[Path, Project] = {}
         self._projects_by_table: dict[Path, Project] = {}
         self._loaders: dict[Project, Loader] = {}
@@ -144,10 +151,23 @@ class Session:
     def opened_files(self, project: Project) -> set[str]:
         """The files that processes of a project have opened, of the system and of what is installed none."""
         of_project = (resource for (other, _), resource in self._resources.items() if other == project)
-        return set().union(*(getattr(resource, "opened", ()) for resource in of_project))
+        opened = (getattr(resource, "opened", ()) for resource in of_project)
+        return set().union(self._opened.get(project, ()), *opened)
+
+    def note_opened(self, path: Path, files: Iterable[str]) -> None:
+        """Note what processes elsewhere have opened that run checks of a config file."""
+        self._opened.setdefault(self.project(path), set()).update(files)
+
+    def run_item(self, check: Any, path: Path, item: str) -> tuple[CheckResult, ...]:
+        """The results of an item of a check: of the process that runs it ahead, or run now in this one."""
+        results = self.items_ahead.take(check, path, item) if self.items_ahead is not None else None
+        return tuple(check.run(path, item)) if results is None else results
 
     def close(self) -> None:
         """End what was started, and forget everything."""
+        if self.items_ahead is not None:
+            self.items_ahead.close()
+            self.items_ahead = None
         for resource in self._resources.values():
             resource.close()
         memories = (

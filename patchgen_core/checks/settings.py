@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ DEVICES = ("auto", "cpu", "cuda")
 """Where models and kernels may run."""
 CONTRACT = "contract"
 """The check of the contract rules."""
+JOBS = "PATCHGEN_JOBS"
+"""The environment variable that says how many processes run checks where no option does."""
 DRIFT = "drift"
 """The check that tells of configs which make nothing, and rewrites what drifted."""
 
@@ -71,6 +74,17 @@ def read_settings(options: object, prefix: str, checks: Sequence[str], device: s
         caching=not value("no-cache"),
         level=_read_level(str(value("level") or "")),
     )
+
+
+def read_jobs(flag: str, text: str | None) -> int | None:
+    """How many processes an option asks for, or else the environment; None where that is left to the machine."""
+    if text is None:
+        flag, text = JOBS, os.environ.get(JOBS) or None
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1000):
+        raise PatchgenError(f"{flag} takes a number of processes from 1 to 1000, not '{text}'")
+    return int(text)
 
 
 def _read_device(text: str) -> str:

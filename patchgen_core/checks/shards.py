@@ -43,7 +43,7 @@ def choose_items(items: Iterable[str], shard: Shard, seconds: Mapping[str, float
     than a part should.
     """
     items = sorted(set(items))
-    weights = {item: max(seconds.get(item, _usual_seconds(item)), _LEAST) for item in items}
+    weights = {item: max(seconds.get(item, usual_seconds(item)), _LEAST) for item in items}
     fair = sum(weights.values()) / shard.count
     by_config: dict[str, list[str]] = {}
     for item in items:
@@ -61,5 +61,6 @@ def choose_items(items: Iterable[str], shard: Shard, seconds: Mapping[str, float
     return parts[shard.number - 1]
 
 
-def _usual_seconds(item: str) -> float:
+def usual_seconds(item: str) -> float:
+    """How long an item takes of which nothing is known but its name."""
     return _USUAL_SECONDS.get(item.rpartition("::")[2].partition("[")[0], _LEAST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,36 +10,51 @@ from contextlib import contextmanager
 SEPARATOR = " / "
 
 _seconds: dict[str, float] = {}
-_open: list[str] = []
-_counted = [0.0]  # of each open phase, and before them of none: seconds that have been counted inside
+_lock = threading.Lock()
+
+
+class _Phases(threading.local):
+    """The open phases of a thread, and for each of them, and before them for none, seconds counted inside."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.counted = [0.0]
+
+
+_open = _Phases()
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
     """Count the time inside; that of a phase in another counts for it alone, and its name follows the outer's."""
     start = time.perf_counter()
-    _open.append(name)
-    _counted.append(0.0)
+    _open.names.append(name)
+    _open.counted.append(0.0)
     try:
         yield
     finally:
-        path, inside = SEPARATOR.join(_open), _counted.pop()
-        _open.pop()
+        path, inside = SEPARATOR.join(_open.names), _open.counted.pop()
+        _open.names.pop()
         took = time.perf_counter() - start
-        _seconds[path] = _seconds.get(path, 0.0) + took - inside
-        _counted[-1] += took
+        _add(path, took - inside)
+        _open.counted[-1] += took
 
 
 def count(seconds: Mapping[str, float]) -> None:
-    """Count what another process took while this one waited: as phases inside the one that is open."""
+    """Count what another process took while this thread waited: as phases inside the one that is open."""
     for name, duration in seconds.items():
-        path = SEPARATOR.join([*_open, name])
-        _seconds[path] = _seconds.get(path, 0.0) + duration
-        _counted[-1] += duration
+        _add(SEPARATOR.join([*_open.names, name]), duration)
+        _open.counted[-1] += duration
+
+
+def _add(path: str, seconds: float) -> None:
+    with _lock:
+        _seconds[path] = _seconds.get(path, 0.0) + seconds
 
 
 def take() -> dict[str, float]:
     """The seconds of phases that have ended, which are forgotten."""
-    seconds = dict(_seconds)
-    _seconds.clear()
+    with _lock:
+        seconds = dict(_seconds)
+        _seconds.clear()
     return seconds

@@ -84,6 +84,12 @@ class Worker:
         if output is not None:
             output.close()
 
+    def interrupt(self) -> None:
+        """End what the process does for another thread, whose :meth:`ask` then raises a WorkerDied."""
+        process = self._process
+        if process is not None:
+            _kill(process)
+
     def tell(self, request: object, preparation: str = "") -> None:
         """Send a request and do not wait for the answer; whatever goes wrong is left for the next :meth:`ask` to
         meet."""

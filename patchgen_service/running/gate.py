@@ -82,6 +82,7 @@ def make_box(
         **_OFFLINE,
         **({} if kind == "none" else {CACHE_FOLDER: "/tmp/patchgen-cache"}),
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
+        "PATCHGEN_JOBS": "1",  # so many runs as the service starts are beside each other, within their limits
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
     }

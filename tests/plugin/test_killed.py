@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Workspace, generated
+from patchgen_core.checks.checked_in.compare import fix
+from tests.conftest import PATCH, Workspace, generated
 from tests.plugin.support import edit, make_several, write_harm
 
 fcntl = pytest.importorskip("fcntl", reason="there are no process groups")
@@ -197,6 +198,18 @@ def test_a_killed_run_leaves_no_import_behind(gated: Workspace, workers: str) ->
     if not is_gone:
         os.killpg(os.getpgid(int(importing.read_text())), signal.SIGKILL)
     assert is_gone
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_in_several_processes_leaves_none_of_them(gated: Workspace, by: int) -> None:
+    gated.config(PATCH, "clean/clean_gpu_patch_gen_config.py")
+    fix(gated.check())
+    process, importing = hang_in_import(gated, "--patchgen-jobs=2")
+    os.killpg(process.pid, by)
+    output, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == (pytest.ExitCode.INTERRUPTED if by == signal.SIGINT else -by), output
+    assert "Traceback" not in output
+    assert until(lambda: not is_locked(importing))
 
 
 @both

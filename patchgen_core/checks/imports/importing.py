@@ -174,6 +174,7 @@ class ImportCheck(Check):
     """The generated module imports, and exports what upstream exports."""
 
     name = "import"
+    runs_ahead = True
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing more."""

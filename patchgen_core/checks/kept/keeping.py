@@ -74,7 +74,7 @@ def kept_results(session: Session, path: Path) -> KeptResults | None:
 def run_check(session: Session, check: Check, path: Path, item: str) -> tuple[CheckResult, ...]:
     """The results of an item: kept ones where they hold, else those of a run, which are kept if they are clean."""
     kept = kept_results(session, path)
-    return tuple(check.run(path, item)) if kept is None else kept.run(check, path, item)
+    return session.run_item(check, path, item) if kept is None else kept.run(check, path, item)
 
 
 def list_items(session: Session, check: Check, path: Path) -> list[str]:
@@ -262,12 +262,13 @@ class KeptResults:
         if check.name == DRIFT:
             return tuple(check.run(path, item))
         if declared_inputs(check, path) is None:
-            return tuple(_with_note(r, "the check does not declare what it reads") for r in check.run(path, item))
+            new = self.session.run_item(check, path, item)
+            return tuple(_with_note(result, "the check does not declare what it reads") for result in new)
         closure = self.closure(check, path)
         inputs, reason = self._inputs_of_configs(path, closure)
         start = time.perf_counter()
-        results = tuple(check.run(path, item))
-        seconds = time.perf_counter() - start
+        results = self.session.run_item(check, path, item)
+        seconds = next((result.seconds for result in results), 0.0) or time.perf_counter() - start
         if not results or any(result.status != "clean" for result in results):
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray()

@@ -49,6 +49,7 @@ class ModelCheck(Check):
     """
 
     preparation: ClassVar[str] = IMPORT_MODELS
+    runs_ahead = True
 
     def refuse_machine(self, project: Project | None) -> None:
         """Ask for what the project's set-ups need, and for the device."""

@@ -39,6 +39,10 @@ class ShardedCheck(ModelCheck):
         """One item for each mesh."""
         yield from (f"{self.name}[{mesh.name}]" for mesh in self._meshes(path))
 
+    def processors(self, item: str) -> int:
+        """One for each rank."""
+        return self._mesh(item).ranks
+
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
         """Train the model on the ranks of one mesh, and on one process."""
         project, config = process.project, artifact.plan.config
@@ -49,7 +53,7 @@ class ShardedCheck(ModelCheck):
             path=str(artifact.path),
             upstream=artifact.plan.upstream.module,
             text=artifact.text if fresh else None,
-            mesh=find_mesh(item.removeprefix(f"{self.name}[").removesuffix("]")),
+            mesh=self._mesh(item),
             declared=config.location,
             patches=patched_code(artifact, text),
             plan=project.module_name(plan) if plan.is_file() else "",
@@ -60,6 +64,9 @@ class ShardedCheck(ModelCheck):
             left_out=project.parity.leave_out,
         )
         return process.run(f"{_ROOM}.comparison:check_request", artifact.path.name, request)
+
+    def _mesh(self, item: str) -> Mesh:
+        return find_mesh(item.removeprefix(f"{self.name}[").removesuffix("]"))
 
     def _meshes(self, path: Path) -> list[Mesh]:
         """The meshes for a config's models: those that it offers, and of these the project's where it names some."""

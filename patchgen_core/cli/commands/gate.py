@@ -11,7 +11,7 @@ from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.gate import Gate, Item
 from patchgen_core.checks.result import BAD
 from patchgen_core.checks.session import Session
-from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
+from patchgen_core.checks.settings import DEVICES, DRIFT, read_jobs, read_settings
 from patchgen_core.checks.shards import choose_items, read_shard
 from patchgen_core.cli.arguments import EXIT_CODES, add_no_cache, add_paths
 from patchgen_core.cli.items import choose_checks, find_items, run_items
@@ -55,6 +55,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--device", default=DEVICES[0], metavar="DEVICE", help=f"where models and kernels run: {', '.join(DEVICES)}")
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
+    jobs = "run the checks that take long in N processes (default: as many as processors and memory allow)"
+    add("-j", "--jobs", metavar="N", help=jobs)
     add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
     add("--shard", metavar="N/M", help="run one of M parts, such as 2/8: the others are for other jobs")
     add("--shard-by", type=Path, metavar="REPORT", help="divide by the seconds of an earlier run's .json report")
@@ -83,7 +85,7 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     root = home.base
     session = Session(home, settings, artifacts=names != [DRIFT])
     try:
-        gate = Gate(session, checks)
+        gate = Gate(session, checks, read_jobs("--jobs", options.jobs))
         items = [item for part, paths in parts for item in find_items(gate, part, paths)]
         items = _choose_part(gate, items, options, root)
         gate.refuse_machine(items)

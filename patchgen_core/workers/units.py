@@ -1,0 +1,37 @@
+"""What is to be done by processes that share it: tasks, and units of tasks that one of them does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request for somebody else to answer, who keeps so many processors busy meanwhile."""
+
+    request: object
+    processors: int = 1
+
+
+Unit = Sequence[Task]
+"""Tasks that one process does, one after the other, because they share what it learns."""
+
+
+class Executor(Protocol):
+    """Where units are done: in processes of this machine, or on a cluster."""
+
+    def submit(self, units: Sequence[Unit]) -> list[list[Future[Any]]]:
+        """Have units done, begun in their order; the answers to come, a list for each unit.
+
+        An answer that does not come is a :class:`~patchgen_core.workers.worker.WorkerDied`, and a PatchgenError that a
+        request raised is that of its answer.
+        """
+
+    def interrupt(self, answer: Future[Any]) -> None:
+        """End what is being done for an answer that nobody waits for any more; the rest of its unit is done."""
+
+    def close(self) -> None:
+        """End everything."""

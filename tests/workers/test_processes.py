@@ -1,0 +1,128 @@
+"""Units of tasks that processes of this machine do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.workers.machine import available_memory, count_processors
+from patchgen_core.workers.processes import ProcessExecutor
+from patchgen_core.workers.units import Task
+from patchgen_core.workers.worker import WorkerDied
+
+HANDLER = """
+import os
+import time
+from pathlib import Path
+
+from patchgen_core.errors import PatchgenError
+
+tasks = []
+
+
+def run(request):
+    kind, value = request
+    tasks.append(value)
+    if kind == "die":
+        os._exit(3)
+    if kind == "die once":
+        if not os.path.exists(value):
+            open(value, "w").close()
+            os._exit(3)
+        return "alive"
+    if kind == "refuse":
+        raise PatchgenError("not here")
+    if kind == "hang":
+        Path(value).write_text(str(os.getpid()))
+        time.sleep(600)
+    if kind == "note":
+        start = time.monotonic()
+        time.sleep(0.3)
+        return start, time.monotonic()
+    return os.getpid(), list(tasks)
+"""
+
+
+@pytest.fixture
+def executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessExecutor]:
+    """Two processes with two processors."""
+    (tmp_path / "unit_tasks.py").write_text(HANDLER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    executor = ProcessExecutor("unit_tasks:run", 2, 2)
+    yield executor
+    executor.close()
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_unit_stays_in_one_process_and_keeps_its_order(executor: ProcessExecutor) -> None:
+    units = [[Task(("tell", f"{unit}{number}")) for number in range(3)] for unit in "abcd"]
+    answers = [[answer.result(60) for answer in unit] for unit in executor.submit(units)]
+    assert len({process for unit in answers for process, _ in unit}) <= 2
+    for name, unit in zip("abcd", answers, strict=True):
+        assert len({process for process, _ in unit}) == 1
+        assert unit[-1][1][-3:] == [f"{name}0", f"{name}1", f"{name}2"]
+
+
+def test_a_process_that_ends_is_started_anew_once(executor: ProcessExecutor, tmp_path: Path) -> None:
+    tasks = [("die once", str(tmp_path / "mark")), ("die", ""), ("refuse", ""), ("tell", "last")]
+    once, dies, refuses, last = executor.submit([[Task(task) for task in tasks]])[0]
+    assert once.result(60) == "alive"
+    with pytest.raises(WorkerDied, match="exit code 3"):
+        dies.result(60)
+    with pytest.raises(PatchgenError, match="not here"):
+        refuses.result(60)
+    assert last.result(60)[1][-1] == "last"
+
+
+def test_what_nobody_waits_for_is_ended_and_the_rest_of_its_unit_done(
+    executor: ProcessExecutor, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    hangs, last = executor.submit([[Task(("hang", str(started))), Task(("tell", "last"))]])[0]
+    until(lambda: started.exists() and started.read_text())
+    executor.interrupt(hangs)
+    assert last.result(60)[1] == ["last"]
+    assert not is_running(int(started.read_text()))
+
+
+def test_closing_ends_what_runs(executor: ProcessExecutor, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    executor.submit([[Task(("hang", str(started)))], [Task(("hang", str(tmp_path / "other")))]])
+    until(lambda: started.exists() and started.read_text())
+    executor.close()
+    assert not is_running(int(started.read_text()))
+
+
+def test_a_task_for_two_processors_runs_alone(executor: ProcessExecutor) -> None:
+    units = [[Task(("note", ""), processors) for processors in (1, 2)] for _ in range(2)]
+    answers = [[answer.result(60) for answer in unit] for unit in executor.submit(units)]
+    whole = [unit[1] for unit in answers]
+    others = [unit[0] for unit in answers]
+    for start, end in whole:
+        assert not any(start < others_end and others_start < end for others_start, others_end in others)
+    assert whole[0][1] <= whole[1][0] or whole[1][1] <= whole[0][0]
+
+
+def test_the_machine_has_processors_and_memory() -> None:
+    assert 1 <= count_processors() <= (os.cpu_count() or 1)
+    memory = available_memory()
+    assert memory is None or memory > 2**20
