@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import io
 import tokenize
@@ -14,7 +15,7 @@ from patchgen_core.files import read_text, short_hash
 from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import apply_diff
-from patchgen_core.syntax.forms import listed
+from patchgen_core.syntax.forms import is_same_syntax, listed
 from patchgen_core.syntax.header import is_generated, is_of_another_generator, read_fingerprint
 
 COPIES = "edited"
@@ -102,9 +103,9 @@ def copy_path(project: Project, path: Path, text: str) -> Path:
 
 
 def has_same_words(one: str, other: str) -> bool:
-    """Whether two sources differ in their layout alone; comments count."""
+    """Whether two sources differ in their layout alone; comments count, and so does what stands in a block."""
     try:
-        return _words(one) == _words(other)
+        return _words(one) == _words(other) and is_same_syntax(ast.parse(one), ast.parse(other))
     except (tokenize.TokenError, SyntaxError):
         return False
 

@@ -84,6 +84,18 @@ def test_a_line_beside_an_edits_is_the_edits_own(work: Workspace, change: Change
     assert "        log( x )\n        # told\n        log(self)\n    else:\n" in _config(work)
 
 
+def test_a_line_below_the_block_of_an_edit_is_no_part_of_the_block(work: Workspace) -> None:
+    work.upstream(UPSTREAM_TEXT)
+    guard = "def skip(self, x):\n    if not x:\n        return x\n"
+    work.config(f'@config.edit_method("Layer.forward")\n{guard}    ...\n')
+    assert work.patchgen("--all", "--diff").returncode == 0
+    path = generated(work)
+    path.write_text(path.read_text().replace("return x\n        residual", "return x\n        log(x)\n        residual"))
+    [result] = absorb(Selection(work.project))
+    assert (result.changes, result.left) == (("Layer.forward: edited",), ())
+    assert f"{guard}    log(x)\n    ...\n" in _config(work)
+
+
 def test_a_line_of_upstreams_gets_an_edit_of_its_own(work: Workspace, change: Change) -> None:
     result = change("        x = self.drop(x)\n", "        x = self.drop(x)\n        x = x.relu()\n")
     assert (result.changes, result.left) == (("Layer.forward: edited",), ())

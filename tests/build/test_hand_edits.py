@@ -103,6 +103,15 @@ def test_another_layout_is_no_edit(gated: Workspace, change: tuple[str, str]) ->
     assert gated.check().exit_code == 0
 
 
+def test_a_line_that_moves_out_of_a_block_is_an_edit(gated: Workspace) -> None:
+    gated.config(PATCH.replace("    return", "    if x:\n        print(x)\n        print(x)\n    return"))
+    assert gated.patchgen("--all", "--diff").returncode == 0
+    path = generated(gated)
+    path.write_text(path.read_text().replace("    print(x)\n        return", "print(x)\n        return"))
+    assert gated.patchgen("--all").returncode == 2
+    assert "            print(x)\n        print(x)\n" in path.read_text()
+
+
 def test_a_comment_is_an_edit(gated: Workspace) -> None:
     path = generated(gated)
     path.write_text(path.read_text().replace("return x + 1", "return x + 1  # why?"))

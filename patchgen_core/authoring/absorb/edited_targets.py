@@ -102,6 +102,11 @@ def _find_span(origins: Mapping[int, _Line], first: int, end: int) -> tuple[int,
 
 
 def _moved(lines: Sequence[str], like: str, own: str) -> list[str]:
-    """Lines of a generated function as deep as an edit's function has them, which has ``like`` as ``own``."""
-    old, new = (text[: len(text) - len(text.lstrip())] for text in (like, own))
-    return list(shift(list(lines), old, new, ()))
+    """Lines of a generated function as deep as an edit's function has them, which has ``like`` as ``own``.
+
+    Lines that are not as deep as ``like`` stay that much above it.
+    """
+    depths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
+    old, new = (len(text) - len(text.lstrip()) for text in (like, own))
+    above = max(0, old - min([old, *depths]))
+    return shift(lines, " " * (old - above), " " * max(0, new - above), ())
