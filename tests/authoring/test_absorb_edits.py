@@ -90,7 +90,8 @@ def test_a_line_below_the_block_of_an_edit_is_no_part_of_the_block(work: Workspa
     work.config(f'@config.edit_method("Layer.forward")\n{guard}    ...\n')
     assert work.patchgen("--all", "--diff").returncode == 0
     path = generated(work)
-    path.write_text(path.read_text().replace("return x\n        residual", "return x\n        log(x)\n        residual"))
+    text = path.read_text()
+    path.write_text(text.replace("return x\n        residual", "return x\n        log(x)\n        residual"))
     [result] = absorb(Selection(work.project))
     assert (result.changes, result.left) == (("Layer.forward: edited",), ())
     assert f"{guard}    log(x)\n    ...\n" in _config(work)

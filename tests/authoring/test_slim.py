@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import pytest
 
@@ -259,6 +260,46 @@ def test_decorators_that_a_replacement_takes_away_are_dropped(work: Workspace) -
         f'{PREAMBLE}@config.edit_function("rotate", description="Other")\ndef turn(q):\n    log(q)\n    ...\n'
         '\n\nconfig.drop_decorators("rotate", "decorator")\n'
     )
+
+
+TWINS = """
+class Block:
+    def forward(self, x, mask, scale):
+        residual = x
+        x = self.attention(x, mask=mask, scale=scale)
+        x = residual + x
+        residual = x
+        # Fully connected
+        x = self.feed(x, scale=scale)
+        # once more
+        x = residual + x
+        x = self.norm(x)
+        return self.out(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "edit"),
+    [
+        (
+            "        x = mix(residual, x)\n",
+            "    x = self.feed(x, scale=scale)\n    # once more\n    x = mix(residual, x)\n",
+        ),
+        ("", "    x = self.feed(x, scale=scale)\n    # once more\n"),
+    ],
+    ids=["changed", "deleted"],
+)
+def test_a_statement_beside_it_tells_one_of_two_equal_ones(work: Workspace, changed: str, edit: str) -> None:
+    work.upstream(f"from lib import mix\n{TWINS}")
+    first, _, last = TWINS.partition("class Block:\n")[2].rpartition("        x = residual + x\n")
+    work.config(f'@config.override_method("Block.forward")\n{textwrap.dedent(first + changed + last)}')
+    work.patchgen("--all")
+    before = read_definitions(generated(work).read_text())
+    [result] = slim(Selection(work.project))
+    assert [patch.targets for patch in result.patches] == [("Block.forward",)]
+    assert 'at="""\n    x = self.feed(...)\n    x = residual + x\n    """' in _config(work)
+    assert _config(work).endswith(f":\n{edit}")
+    assert not compare_code(before, read_definitions(generated(work).read_text()))
 
 
 def test_edits_may_be_as_long_where_they_repeat_much_less(work: Workspace) -> None:

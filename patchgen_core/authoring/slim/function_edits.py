@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -19,18 +17,25 @@ from patchgen_core.authoring.slim.edit_texts import (
     replaced_code,
 )
 from patchgen_core.authoring.slim.parameters import NoEdits, parameter_edits
+from patchgen_core.authoring.slim.statements import (
+    block_pairs,
+    comments_in,
+    differing_expressions,
+    gains_branches,
+    head_of,
+    inner_blocks,
+    leaves,
+)
 from patchgen_core.syntax.forms import PROSE, form, is_same_syntax
-from patchgen_core.syntax.nodes import COMPOUND, Function, blocks, has_elif, without_docstring
+from patchgen_core.syntax.nodes import COMPOUND, Function, without_docstring
 from patchgen_core.syntax.patterns import find_expressions, parse_pattern
 from patchgen_core.syntax.place_texts import find_place_text
 from patchgen_core.syntax.source import SourceFile, shift
 
-_BLOCKS = frozenset(["body", "orelse", "finalbody", "handlers", "cases"])
 _LONG = 3
 """From so many lines on, a statement is changed by its expressions where that says it."""
 _WORTH = 1.25
 """So much longer edits of single statements may be than one in the place of all of them."""
-_EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def find_edits(upstream: SourceFile, function: Function, new: SourceFile) -> list[EditText]:
@@ -72,7 +77,8 @@ class _Differ:
     def __init__(self, upstream: SourceFile, function: Function, new: SourceFile) -> None:
         self.upstream, self.function, self.new = upstream, function, new
         first, last = upstream.comment_line(function), upstream.last_line(function)
-        self._comments = set(_comments(upstream.lines[first - 1 : last]))
+        self._comments = set(comments_in(upstream.lines[first - 1 : last]))
+        self._changed = set[ast.stmt]()
 
     # --- blocks ------------------------------------------------------------------------------------
 
@@ -80,11 +86,13 @@ class _Differ:
         """The edits of one block."""
         parts = list(self._parts(theirs))
         keys = [form(statement, ignore=PROSE) for statement in ours], [part.key for part in parts]
-        for kind, i, j, k, m in SequenceMatcher(None, *keys, autojunk=False).get_opcodes():
+        codes = SequenceMatcher(None, *keys, autojunk=False).get_opcodes()
+        self._changed.update(*(ours[i:j] for kind, i, j, _, _ in codes if kind != "equal"))
+        for kind, i, j, k, m in codes:
             if kind == "insert":
                 yield self._insert(ours, i, self._lines(parts[k:m]), is_body)
             elif kind == "delete":
-                yield deleted_code(self._place(ours[i:j]))
+                yield self._delete(ours, i, j)
             elif kind == "replace":
                 yield from self._replace(ours, i, j, parts[k:m], is_body)
 
@@ -114,7 +122,7 @@ class _Differ:
     def _key(self, statement: ast.stmt) -> str:
         """A statement's form; another one where it has comments in it that upstream's function lacks."""
         lines = self.new.lines[self.new.first_line(statement) - 1 : self.new.last_line(statement)]
-        own = [comment for comment in _comments(lines) if comment not in self._comments]
+        own = [comment for comment in comments_in(lines) if comment not in self._comments]
         return form(statement, ignore=PROSE) + "".join(own)
 
     def _lines(self, parts: Sequence[_Part]) -> tuple[str, ...]:
@@ -130,7 +138,7 @@ class _Differ:
     def _insert(self, ours: list[ast.stmt], number: int, lines: tuple[str, ...], is_body: bool) -> PlacedCode:
         if is_body and number == 0:
             return PlacedCode("", (*lines, REST))
-        if number and not _leaves(ours[number - 1]):
+        if number and not leaves(ours[number - 1]):
             place = self._try_place(ours[number - 1 : number])
             if place:
                 return PlacedCode(place, (REST, *lines))
@@ -150,51 +158,85 @@ class _Differ:
             if at:
                 yield self._insert(block, i, self._lines(parts[:at]), is_body)
             assert statements[0].statement is not None
-            yield from self._replace_one(ours[0], statements[0].statement)
+            yield from self._replace_one(block, i, statements[0].statement)
             if parts[at + 1 :]:
                 yield self._insert(block, j, self._lines(parts[at + 1 :]), is_body)
         elif len(ours) == len(parts) == len(statements):
-            for one, part in zip(ours, statements, strict=True):
+            for number, part in enumerate(statements, i):
                 assert part.statement is not None
-                yield from self._replace_one(one, part.statement)
+                yield from self._replace_one(block, number, part.statement)
         elif statements:
-            whole = PlacedCode(self._place(ours), self._lines(parts))
+            whole = self._placed(block, i, j, self._lines(parts))
             pairs = list(self._replace_alike(block, i, j, parts, is_body))
             is_short = sum(edit.size for edit in pairs) < whole.size * _WORTH
             yield from pairs if pairs and is_short else [whole]
         else:
             yield self._insert(block, i, self._lines(parts), is_body)
-            yield deleted_code(self._place(ours))
+            yield self._delete(block, i, j)
+
+    def _delete(self, block: list[ast.stmt], i: int, j: int) -> EditText:
+        place = self._try_place(block[i:j])
+        return deleted_code(place) if place else self._placed(block, i, j, ())
+
+    def _placed(self, block: list[ast.stmt], i: int, j: int, lines: tuple[str, ...]) -> PlacedCode:
+        """Lines in the place of statements ``i`` to ``j`` of a block, and of one beside them where only that tells
+        them from others; it is repeated then."""
+        for start, end in ((i, j), (i - 1, j), (i, j + 1)):
+            beside = [*block[max(0, start) : i], *block[j:end]]
+            if start < 0 or end > len(block) or any(n in self._changed or isinstance(n, COMPOUND) for n in beside):
+                continue
+            place = self._try_place(block[start:end])
+            if place and start < i:
+                return PlacedCode(place, (*self._upstream_lines(block[start], block[i], lines), *lines))
+            if place:
+                return PlacedCode(place, (*lines, *(line for n in beside for line in self._upstream_lines(n))))
+        raise NoEdits(f"upstream's line {block[i].lineno} is the same as others")
+
+    def _upstream_lines(
+        self, statement: ast.stmt, below: ast.stmt | None = None, lines: Sequence[str] = ()
+    ) -> list[str]:
+        """A statement of upstream's at column 0: with the comments above it, or with those above the next statement
+        unless ``lines``, which come in the place of that, begin with one."""
+        upstream = self.upstream
+        if below is None:
+            first, last = upstream.comment_line(statement), upstream.last_line(statement)
+        else:
+            has_comment = bool(lines) and lines[0].lstrip().startswith("#")
+            first = upstream.first_line(statement)
+            last = upstream.last_line(statement) if has_comment else upstream.first_line(below) - 1
+        keep = {number - first for number in upstream.string_lines}
+        return shift(upstream.lines[first - 1 : last], upstream.indent(statement.lineno), "", keep)
 
     def _replace_alike(
         self, block: list[ast.stmt], i: int, j: int, parts: list[_Part], is_body: bool
     ) -> Iterator[EditText]:
         """The edits of statements of which some begin as those that take their places do; none where none do."""
         ours = block[i:j]
-        heads = [_head(statement) for statement in ours], [_head(part.statement) for part in parts]
+        heads = [head_of(statement) for statement in ours], [head_of(part.statement) for part in parts]
         codes = SequenceMatcher(None, *heads, autojunk=False).get_opcodes()
         if not any(kind == "equal" for kind, *_ in codes):
             return
         for kind, k, m, p, q in codes:
             if kind == "equal":
-                for one, part in zip(ours[k:m], parts[p:q], strict=True):
+                for number, part in enumerate(parts[p:q], i + k):
                     assert part.statement is not None
-                    yield from self._replace_one(one, part.statement)
+                    yield from self._replace_one(block, number, part.statement)
             elif kind == "insert":
                 yield self._insert(block, i + k, self._lines(parts[p:q]), is_body)
             elif kind == "delete":
-                yield deleted_code(self._place(ours[k:m]))
+                yield self._delete(block, i + k, i + m)
             else:
                 yield from self._replace(block, i + k, i + m, parts[p:q], is_body)
 
-    def _replace_one(self, ours: ast.stmt, theirs: ast.stmt) -> Iterator[EditText]:
+    def _replace_one(self, block: list[ast.stmt], number: int, theirs: ast.stmt) -> Iterator[EditText]:
+        ours = block[number]
         if form(ours, ignore=PROSE) == self._key(theirs):
             return
-        pairs = _block_pairs(ours, theirs)
+        pairs = block_pairs(ours, theirs)
         if pairs is not None:
             yield from chain.from_iterable(self.compare(one, other) for one, other in pairs)
             return
-        if isinstance(ours, ast.If) and isinstance(theirs, ast.If) and _gains_branches(ours, theirs):
+        if isinstance(ours, ast.If) and isinstance(theirs, ast.If) and gains_branches(ours, theirs):
             yield from self._branches(ours, theirs)
             return
         if self.upstream.last_line(ours) - ours.lineno + 1 >= _LONG:
@@ -207,7 +249,7 @@ class _Differ:
                 return
         first = self.new.first_line(theirs)
         part = _Part("", first, self.new.last_line(theirs), theirs)
-        yield PlacedCode(self._place([ours]), self._lines([part]))
+        yield self._placed(block, number, number + 1, self._lines([part]))
 
     def _branches(self, ours: ast.If, theirs: ast.If) -> Iterator[EditText]:
         """The edits of an ``if`` that has an ``elif`` or an ``else`` now."""
@@ -224,7 +266,7 @@ class _Differ:
         place = self._try_place(ours)
         if not place:
             return None
-        for block in chain.from_iterable(_inner_blocks(p.statement) for p in parts if p.statement is not None):
+        for block in chain.from_iterable(inner_blocks(p.statement) for p in parts if p.statement is not None):
             inner = list(self._parts(block))
             keys = [part.key for part in inner]
             for start in range(len(keys) - len(wanted) + 1):
@@ -243,7 +285,7 @@ class _Differ:
         """A changed statement by the expressions that differ; a NoEdits where their text does not tell their place."""
         if self._key(theirs) != form(theirs, ignore=PROSE):
             raise NoEdits("it has a comment")
-        for one, other in _differing(ours, theirs):
+        for one, other in differing_expressions(ours, theirs):
             items = self._item_texts(one, other)
             texts = self._argument_texts(one, other) or (self.upstream.segment(one), self.new.segment(other))
             for place, old, new in items or [(one, *texts)]:
@@ -298,90 +340,3 @@ class _Differ:
 
     def _try_place(self, statements: Sequence[ast.stmt]) -> str:
         return find_place_text(statements, self.function)
-
-
-def _block_pairs(ours: ast.stmt, theirs: ast.stmt) -> list[tuple[list[ast.stmt], list[ast.stmt]]] | None:
-    """The blocks of two compound statements that have the same parts; None for others."""
-    if not isinstance(ours, COMPOUND) or type(ours) is not type(theirs) or _frame(ours) != _frame(theirs):
-        return None
-    if any(isinstance(statement, ast.If) and has_elif(statement) for statement in (ours, theirs)):
-        return None
-    return list(zip(blocks(ours), blocks(theirs), strict=True))
-
-
-def _head(statement: ast.stmt | None) -> object:
-    """What a statement begins with that tells it from others; an object of its own where there is nothing."""
-    if isinstance(statement, COMPOUND):
-        return ast.unparse(statement).split("\n")[0]
-    if isinstance(statement, ast.Assign):
-        return ast.unparse(statement.targets[0])
-    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
-        return ast.unparse(statement.target)
-    return object()
-
-
-def _gains_branches(ours: ast.If, theirs: ast.If) -> bool:
-    """Whether an ``if`` without an ``else`` has one in the new text."""
-    return not ours.orelse and bool(theirs.orelse) and is_same_syntax(ours.test, theirs.test)
-
-
-def _frame(node: ast.AST) -> str:
-    """A compound statement without its blocks."""
-    parts = []
-    for name, value in ast.iter_fields(node):
-        if name in ("handlers", "cases"):
-            parts.append(f"{name} {[_frame(part) for part in value]}")
-        elif name in _BLOCKS:
-            parts.append(f"{name} {bool(value)}")
-        else:
-            parts.append(f"{name} {ast.dump(value) if isinstance(value, ast.AST) else _dumped(value)}")
-    return "; ".join(parts)
-
-
-def _dumped(value: object) -> str:
-    return str([ast.dump(entry) for entry in value]) if isinstance(value, list) else repr(value)
-
-
-def _blocks_of(statement: ast.stmt) -> list[list[ast.stmt]]:
-    return list(blocks(statement)) if isinstance(statement, COMPOUND) else []
-
-
-def _inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for block in _blocks_of(statement):
-        yield block
-        for inner in block:
-            yield from _inner_blocks(inner)
-
-
-def _leaves(statement: ast.stmt) -> bool:
-    return isinstance(statement, _EXITS) or (
-        isinstance(statement, COMPOUND) and any(_leaves(block[-1]) for block in blocks(statement))
-    )
-
-
-def _differing(ours: ast.AST, theirs: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
-    """The smallest pairs of expressions in which two nodes differ."""
-    pairs = list[tuple[ast.expr, ast.expr]]()
-    for name in ours._fields if type(ours) is type(theirs) else ("",):
-        one, other = getattr(ours, name, None), getattr(theirs, name, None)
-        if name and (is_same_syntax(one, other) or name in ("ctx", "annotation")):
-            continue
-        if isinstance(one, ast.expr) and isinstance(other, ast.expr):
-            pairs += _differing(one, other)
-        elif isinstance(ours, ast.expr) and isinstance(theirs, ast.expr):
-            return [(ours, theirs)]
-        else:
-            raise NoEdits("they differ in more than expressions")
-    return pairs
-
-
-def _comments(lines: Sequence[str]) -> list[str]:
-    """The comments of some lines."""
-    comments = []
-    try:
-        for token in tokenize.generate_tokens(io.StringIO("\n".join(line.lstrip() for line in lines)).readline):
-            if token.type == tokenize.COMMENT:
-                comments.append(token.string)
-    except (tokenize.TokenError, SyntaxError, IndentationError):
-        comments += [line.strip() for line in lines if line.strip().startswith("#")]
-    return comments
