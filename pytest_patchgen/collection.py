@@ -15,7 +15,7 @@ import pytest
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.gate import Gate
-from patchgen_core.checks.kept.keeping import find_fresh, is_everything_kept
+from patchgen_core.checks.kept.asking import find_fresh, is_everything_kept
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import Session

@@ -11,7 +11,7 @@ import pytest
 
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.kept.keeping import list_items, run_check
+from patchgen_core.checks.kept.asking import list_items, run_check
 from patchgen_core.checks.result import BAD, CheckResult, clean, pack, unpack, with_paths
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.verdicts import judge_results

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.kept.keeping import find_fresh, list_items, run_check
+from patchgen_core.checks.kept.asking import find_fresh, list_items, run_check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session

@@ -14,6 +14,7 @@ from patchgen_core.project.parity_settings import ParitySettings
 from patchgen_core.project.pyproject import PYPROJECT, key_line
 from patchgen_core.project.severity_settings import Severity
 from patchgen_core.project.sharded_settings import ShardedSettings
+from patchgen_core.project.shared_cache_settings import SharedCacheSettings
 
 CONFIG_SUFFIX = "_patch_gen_config.py"
 OUTPUT_FOLDER = "generated"
@@ -49,6 +50,7 @@ class Project:
             wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
         sharded: the settings of ``[tool.patchgen.sharded]``.
+        shared_cache: the settings of ``[tool.patchgen.shared_cache]``.
         upstream: folders that upstream's modules are looked for in before the installed ones, such as those of
             another release (:mod:`patchgen_core.upstream.releases`).
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
@@ -73,6 +75,7 @@ class Project:
     cache_dir: str = ".patchgen_cache"
     parity: ParitySettings = field(default_factory=ParitySettings)
     sharded: ShardedSettings = field(default_factory=ShardedSettings)
+    shared_cache: SharedCacheSettings = field(default_factory=SharedCacheSettings)
     upstream: tuple[Path, ...] = ()
     root: Path | None = None
 

@@ -16,6 +16,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
 from patchgen_core.project.severity_settings import Severity, read_severity
 from patchgen_core.project.sharded_settings import ShardedSettings, read_sharded_settings
+from patchgen_core.project.shared_cache_settings import SharedCacheSettings, read_shared_cache_settings
 
 
 def load_project(start: Path | None = None) -> Project:
@@ -65,6 +66,8 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
             values[key] = _parity(path, value, problems)
         elif key == "sharded":
             values[key] = _sharded(path, value, problems)
+        elif key == "shared_cache":
+            values[key] = _shared_cache(path, value, problems)
         elif key == "severity":
             values[key] = _severity(path, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
@@ -101,6 +104,18 @@ def _sharded(path: Path, table: Any, problems: list[Problem]) -> ShardedSettings
     except PatchgenError as error:
         problems += error.problems
         return ShardedSettings()
+
+
+def _shared_cache(path: Path, table: Any, problems: list[Problem]) -> SharedCacheSettings:
+    def at(key: str) -> Location:
+        line = key_line(path, key, "tool.patchgen.shared_cache") or key_line(path, "shared_cache")
+        return Location(str(path), line)
+
+    try:
+        return read_shared_cache_settings(table, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return SharedCacheSettings()
 
 
 def _severity(path: Path, table: Any, problems: list[Problem]) -> tuple[Severity, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.ruff_setup import find_ruff
-from patchgen_core.checks.kept.keeping import SWITCH
+from patchgen_core.checks.kept.asking import SWITCH
 from patchgen_core.checks.settings import Settings
 from tests.checks.kept_project import (
     COUNTED,

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.ruff_setup import find_ruff
+from patchgen_core.checks.kept.asking import SWITCH
 from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
-from patchgen_core.checks.kept.keeping import SWITCH
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest
 from patchgen_core.report.words import age

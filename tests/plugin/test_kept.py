@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from patchgen_core.checks.kept.keeping import SWITCH
+from patchgen_core.checks.kept.asking import SWITCH
 from tests.conftest import CONFIG as CONFIG_FILE
 from tests.conftest import PATCH, Workspace
 from tests.plugin.conftest import CONFIG, run

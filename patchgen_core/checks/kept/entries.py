@@ -24,7 +24,8 @@ LIMIT = 8192
 """How many files are kept, of some 10 KiB each; the ones that were used least recently go."""
 FOLDER = "checks"
 FORMAT = 1
-_ENTRY = re.compile(r"(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}\.json")
+_CONTENTS = "contents.json"
+_ENTRY = re.compile(r"(?:(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}|contents)\.json")
 
 
 _Kind = TypeVar("_Kind")
@@ -63,6 +64,13 @@ class Machine:
     states: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Contents:
+    """Hashes of the contents of installed packages, each with the state that the package was in."""
+
+    packages: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+
 def hash_machine(states: Mapping[str, str]) -> str:
     """The hash that stands for a machine's states."""
     return digest(repr(sorted(states.items())).encode("utf-8", "surrogateescape"))[:24]
@@ -92,6 +100,15 @@ class EntryStore:
         machine = _read(self.folder / f"machine-{name}.json", Machine)
         return machine if machine is not None and hash_machine(machine.states) == name else None
 
+    def contents(self) -> Contents:
+        """What is known of the contents of packages."""
+        return _read(self.folder / _CONTENTS, Contents) or Contents()
+
+    def keep_contents(self, contents: Contents) -> None:
+        """Keep what is known of the contents of packages; a PatchgenError where it cannot be written."""
+        prepare_folder(self.cache_folder)
+        write_files([(self.folder / _CONTENTS, _text(contents))])
+
     def keep(self, entries: Iterable[Entry], machine: Mapping[str, str]) -> None:
         """Keep results of this machine; a PatchgenError where they cannot be written."""
         entries = list(entries)
@@ -114,7 +131,7 @@ def _prefix(path: str, item: str) -> str:
     return digest(f"{path}::{item}".encode("utf-8", "surrogateescape"))[:20]
 
 
-def _text(value: Entry | Machine) -> str:
+def _text(value: Entry | Machine | Contents) -> str:
     return sign(msgspec.json.encode(value)).decode()
 
 
@@ -123,13 +140,20 @@ def _read(file: Path, kind: type[_Kind]) -> _Kind | None:
     if signed is None or not _is_own(signed[1]):
         return None
     body, status = signed
-    try:
-        value = msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, ValueError, RecursionError):
+    value = decode(body, kind)
+    if value is None:
         return None
     if is_old(status.st_mtime):
         touch(file)
     return value
+
+
+def decode(body: bytes, kind: type[_Kind]) -> _Kind | None:
+    """What a body says; None where it is nothing of this kind."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
 
 
 def _is_own(status: os.stat_result) -> bool:

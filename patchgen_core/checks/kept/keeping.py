@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
 from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
+from patchgen_core.checks.kept.sharing import Question, SharedResults
 from patchgen_core.checks.kept.states import States
 from patchgen_core.checks.result import CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
@@ -36,8 +38,6 @@ from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
 
-SWITCH = "PATCHGEN_KEEP_CHECKS"
-"""The environment variable that, set to 0, has only results of the check of the drift kept."""
 _HARMLESS_SETTINGS = frozenset(("fix", "prune", "caching", "holds_back"))
 """Nothing is kept in a run that writes or uses no cache, and baselines are applied to what is kept."""
 ORPHANS = "orphans"
@@ -46,7 +46,8 @@ ORPHANS = "orphans"
 
 @dataclass(frozen=True)
 class _Done:
-    """A result that is to be kept, or names of items, with what it depends on beside the closure."""
+    """A result that is to be kept, or names of items, with what it depends on beside the closure; ``made`` is when, if
+    another machine made it."""
 
     path: Path
     item: str
@@ -55,75 +56,7 @@ class _Done:
     seconds: float = 0.0
     results: tuple[CheckResult, ...] = ()
     names: Mapping[str, tuple[str, ...]] | None = None
-
-
-def kept_results(session: Session, path: Path) -> KeptResults | None:
-    """What is kept for the project of a config; None where nothing is, or files are being rewritten."""
-    settings = session.settings
-    if not settings.caching or settings.fix or settings.prune or os.environ.get(SWITCH) == "0":
-        return None
-    try:
-        project = session.project(path)
-    except PatchgenError:  # the check says so
-        return None
-    if project.upstream:  # another release than the one that models run with
-        return None
-    return session.resource(project, KeptResults, lambda: KeptResults(session, project))
-
-
-def run_check(session: Session, check: Check, path: Path, item: str) -> tuple[CheckResult, ...]:
-    """The results of an item: kept ones where they hold, else those of a run, which are kept if they are clean."""
-    kept = kept_results(session, path)
-    return session.run_item(check, path, item) if kept is None else kept.run(check, path, item)
-
-
-def list_items(session: Session, check: Check, path: Path) -> list[str]:
-    """The names of a check's items for a config file, or for the ``pyproject.toml`` of a project."""
-    kept = kept_results(session, path)
-    listing = check.project_items if path.name == PYPROJECT else check.items
-    if kept is None:
-        return list(listing(path))
-    return kept.list_items(check, path)
-
-
-def find_fresh(session: Session, items: Iterable[tuple[Check, Path, str]]) -> list[tuple[Check, Path, str]]:
-    """The items that have to run, of all that a session is to give results of: each a check, a file and a name.
-
-    The session gets to know of which configs something has to be made.
-    """
-    items = list(items)
-    names: dict[Path, set[str]] = {}
-    for check, path, _ in items:
-        if path.name != PYPROJECT:
-            names.setdefault(path, set()).add(check.name)
-    before = dict(session.chosen)
-    for path, checks in names.items():
-        session.chosen[path] = before.get(path, set()) | checks
-    fresh = [each for each in items if not _is_kept(session, *each)]
-    for path in names.keys() - before.keys() - {path for _, path, _ in fresh}:
-        del session.chosen[path]
-    return fresh
-
-
-def is_everything_kept(session: Session, checks: Iterable[Check], paths: Iterable[Path]) -> bool:
-    """Whether no check has to run, as far as that is known without listing the items of one."""
-    items = []
-    paths = list(paths)
-    for check in checks:
-        for path in paths:
-            kept = kept_results(session, path)
-            names = kept.find_names(check, path) if kept is not None else None
-            if names is None:
-                return False
-            items += [(check, path, name) for name in names]
-    for check, path, _ in items:
-        session.chosen.setdefault(path, set()).add(check.name)
-    return all(_is_kept(session, *item) for item in items if item[2] != ORPHANS)
-
-
-def _is_kept(session: Session, check: Check, path: Path, item: str) -> bool:
-    kept = kept_results(session, path)
-    return kept is not None and kept.find(check, path, item) is not None
+    made: float = 0.0
 
 
 class KeptResults:
@@ -132,7 +65,6 @@ class KeptResults:
     def __init__(self, session: Session, project: Project) -> None:
         self.session, self.project = session, project
         self.store = EntryStore(cache_folder(project))
-        self.failure = ""
         self.unknown = ""
         self._settings = text_digest(repr((str(project.base), *_settings(session.settings))))
         self.states = States(project, self._settings)
@@ -166,16 +98,69 @@ class KeptResults:
     def _find(self, check: Check, path: Path, item: str) -> tuple[CheckResult, ...] | None:
         if declared_inputs(check, path) is None or not self.machine:
             return None
-        entry = self.store.find(self.states.name_of(path), item, hash_machine(self.machine))
-        if entry is not None and self.states.agrees(inputs_of(entry)):
-            try:
-                results = tuple(map(unpack, entry.results))
-            except ValueError:
-                results = ()
-            if results and all(result.check == check.name and result.status == "clean" for result in results):
-                return tuple(replace(result, made=entry.made, seconds=entry.seconds) for result in results)
-        self.closure(check, path)
-        return None
+        results = self._believe(check, self._find_entry(path, item))
+        if results is not None:
+            return results
+        closure = self.closure(check, path)
+        entry = self._find_shared(path, item, closure)
+        results = self._believe(check, entry)
+        if entry is not None and results is not None:
+            inputs = dict(inputs_of(entry))
+            self._done.append(_Done(path, item, closure, inputs, entry.seconds, results, made=entry.made))
+        return results
+
+    def _find_entry(self, path: Path, item: str) -> Entry | None:
+        return self.store.find(self.states.name_of(path), item, hash_machine(self.machine))
+
+    def _believe(self, check: Check, entry: Entry | None) -> tuple[CheckResult, ...] | None:
+        """The results of an entry that holds; what is not clean is none."""
+        if entry is None or not self._agrees(entry):
+            return None
+        try:
+            results = tuple(map(unpack, entry.results))
+        except ValueError:
+            return None
+        if not results or any(result.check != check.name or result.status != "clean" for result in results):
+            return None
+        return tuple(replace(result, made=entry.made, seconds=entry.seconds) for result in results)
+
+    def _agrees(self, entry: Entry) -> bool:
+        try:
+            return self.states.agrees(inputs_of(entry))
+        except (KeyError, TypeError, ValueError):  # it names what there is no such thing of
+            return False
+
+    # --- what machines share ---
+
+    @cached_property
+    def shared(self) -> SharedResults | None:
+        """What the project shares with other machines; None for nothing."""
+        if not self.project.shared_cache.here().place or not self.machine:
+            return None
+        return SharedResults(self.project, self.store, self.machine, _settings(self.session.settings))
+
+    def expect(self, items: Iterable[tuple[Check, Path, str]]) -> None:
+        """Have those of these items asked for at once that are shared and not kept here."""
+        unknown = [item for item in items if self._is_unknown(*item)]
+        questions = (self._question(path, item, self.closure(check, path)) for check, path, item in unknown)
+        asked = list(filter(None, questions))
+        if self.shared is not None and asked:
+            self.shared.expect(asked)
+
+    def _is_unknown(self, check: Check, path: Path, item: str) -> bool:
+        if check.name == DRIFT or declared_inputs(check, path) is None:
+            return False
+        is_new = (check.name, path, item) not in self._results
+        return is_new and self._believe(check, self._find_entry(path, item)) is None
+
+    def _question(self, path: Path, item: str, closure: Closure) -> Question | None:
+        return None if closure.unknown else Question(self.states.name_of(path), item, closure.inputs)
+
+    def _find_shared(self, path: Path, item: str, closure: Closure) -> Entry | None:
+        question = self._question(path, item, closure)
+        return self.shared.find(question) if self.shared is not None and question is not None else None
+
+    # --- what is kept of the drift check ---
 
     def _find_drift(self, path: Path) -> tuple[CheckResult, ...] | None:
         """The result of the drift check, if those of all that are going to run are known: two configs that write one
@@ -225,11 +210,15 @@ class KeptResults:
     def _find_names(self, path: Path) -> dict[str, tuple[str, ...]]:
         if not self.machine:
             return {}
-        entry = self.store.find(self.states.name_of(path), "", hash_machine(self.machine))
-        if entry is not None and self.states.agrees(inputs_of(entry)):
+        entry = self._find_entry(path, "")
+        if entry is not None and self._agrees(entry):
             return dict(entry.names)
-        self._listing_closure(path)
-        return {}
+        closure = self._listing_closure(path)
+        entry = self._find_shared(path, "", closure)
+        if entry is None or not self._agrees(entry):
+            return {}
+        self._done.append(_Done(path, "", closure, {}, names=entry.names, made=entry.made))
+        return dict(entry.names)
 
     # --- what goes in ---
 
@@ -324,11 +313,15 @@ class KeptResults:
         try:
             if machine_states(self.project.import_roots, self.project.base) != self.machine:
                 return
-            self.store.keep([self._entry(each) for each in done if self._holds(each, now)], self.machine)
+            entries = [(each, self._entry(each)) for each in done if self._holds(each, now)]
+            self.store.keep([entry for _, entry in entries], self.machine)
         except TooManyFiles:
             return
         except (PatchgenError, ValueError) as error:
-            self.failure = str(error)
+            warnings.warn(f"patchgen: results of checks cannot be kept: {error}", stacklevel=1)
+            return
+        if self.shared is not None:
+            self.shared.share((entry, each.closure.inputs) for each, entry in entries if not each.made)
 
     def _holds(self, done: _Done, now: States) -> bool:
         inputs = {**done.inputs, **done.closure.inputs}
@@ -341,7 +334,7 @@ class KeptResults:
             path=self.states.name_of(done.path),
             item=done.item,
             machine=hash_machine(self.machine),
-            made=time.time(),
+            made=done.made or time.time(),
             seconds=done.seconds,
             inputs=tuple(sorted(((kind, name, state) for (kind, name), state in inputs.items()), key=lambda e: e[:2])),
             results=tuple(map(pack, done.results)),

@@ -7,6 +7,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patchgen_core.checks.kept.packages import package_states, search_path
@@ -16,11 +17,24 @@ HARMLESS = re.compile(
     r"_|PWD|OLDPWD|SHLVL|TERM|TERM_PROGRAM(_VERSION)?|COLORTERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?"
     r"|PY_COLORS|LS_COLORS|PS1|PS2|EDITOR|VISUAL|PAGER|LESS\w*|MAIL|WINDOWID|DISPLAY|WAYLAND_DISPLAY|SSH_\w+|TMUX\w*"
     r"|STY|XDG_SESSION_\w+|DBUS_\w+|VSCODE_\w+|GIT_\w+|GITHUB_(RUN_\w+|SHA|REF\w*|ENV|OUTPUT|PATH|STATE|STEP_SUMMARY)"
-    r"|PYTEST_(CURRENT_TEST|VERSION|XDIST_\w+)|PATCHGEN_(FORK_SERVER|CACHE_DIR|JOBS|KEEP_CHECKS|BENCHMARK_PHASES)"
+    r"|PYTEST_(CURRENT_TEST|VERSION|XDIST_\w+)"
+    r"|PATCHGEN_(FORK_SERVER|CACHE_DIR|JOBS|KEEP_CHECKS|BENCHMARK_PHASES|SHARED_CACHE\w*)"
 )
 """The environment variables that no model, kernel or import reads; every other one is part of the state. One of these
 counts as well where the project's own text names it."""
+PERSONAL = re.compile(
+    r"PATH|MANPATH|INFOPATH|HOME|USER|USERNAME|LOGNAME|HOSTNAME|HOST|SHELL|TMPDIR|TEMP|TMP|LANG|LANGUAGE|LC_\w+|TZ"
+    r"|VIRTUAL_ENV(_\w+)?|CONDA_\w+|PYENV_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
+    r"|PYTHONPYCACHEPREFIX|XDG_\w+|CI|CI_\w+|GITHUB_\w+|GITLAB_\w+|RUNNER_\w+|BUILDKITE\w*|JENKINS_\w+|BUILD_\w+"
+    r"|CIRCLE\w*|AGENT_\w+|ACTIONS_\w+|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_\w+|WSL\w*|MAKE\w*|MFLAGS|SUDO_\w+|EUID|UID"
+    r"|DEBIAN_FRONTEND|HISTFILE|HISTSIZE|LS_OPTIONS|AWS_\w+|GOOGLE_\w+|AZURE_\w+|FSSPEC_\w+|PYTEST_ADDOPTS"
+    r"|PATCHGEN_SHARED_CACHE(_WRITE)?|BASH_\w+|ZSH|ZDOTDIR|KUBERNETES_\w+|container|HF_TOKEN|NO_PROXY|\w+_PROXY|\w+_proxy"
+)
+"""The environment variables that machines which share results may have otherwise: they belong to a user, a machine or
+a CI job. One of these counts as well where the project's own text names it."""
 _CPU = re.compile(r"^(model name|flags|Features|CPU implementer|CPU part)\s*:.*", re.MULTILINE)
+_VENDOR = re.compile(r"^(vendor_id|CPU implementer)\s*:.*", re.MULTILINE)
+_VECTORS = re.compile(r"\b(?:avx\w*|amx\w*|fma\w*|f16c|sse4\w*|asimd\w*|sve\w*|sme\w*|bf16|i8mm)\b")
 _DEVICES = ("nvidia", "davinci", "kfd", "dxg", "accel")
 """The beginnings of the names that accelerators have in ``/dev``."""
 
@@ -39,20 +53,40 @@ def machine_states(own_roots: Iterable[Path], base: Path) -> dict[str, str]:
         "processor": _processor(),
         "devices": " ".join(_devices()),
         "working directory": os.getcwd(),
-        "search path": _short(repr(search_path(own_roots))),
-        **{f"variable {name}": _short(value) for name, value in os.environ.items() if not HARMLESS.fullmatch(name)},
+        "search path": short_state(repr(search_path(own_roots))),
+        **{
+            f"variable {name}": short_state(value)
+            for name, value in os.environ.items()
+            if not HARMLESS.fullmatch(name)
+        },
         **{f"package {name}": state for name, state in packages.items()},
     }
+
+
+def counts_where_named(name: str, ignored: Iterable[str]) -> bool:
+    """Whether an environment variable is part of a state of the machine only where a text names it."""
+    return bool(HARMLESS.fullmatch(name) or PERSONAL.fullmatch(name)) or any(
+        fnmatchcase(name, each) for each in ignored
+    )
 
 
 def variable_state(name: str) -> str | None:
     """The state of one environment variable; None where it is not set."""
     value = os.environ.get(name)
-    return None if value is None else _short(value)
+    return None if value is None else short_state(value)
 
 
-def _short(value: str) -> str:
+def short_state(value: str) -> str:
+    """A hash that stands for a value which is not to be written."""
     return digest(value.encode("utf-8", "surrogateescape"))[:12]
+
+
+def processor_features() -> str:
+    """What of a processor decides which code of a library runs: its vendor, and its vector instructions."""
+    lines = {match[0] for match in _CPU.finditer(_read("/proc/cpuinfo"))}
+    vendor = sorted({match[0] for match in _VENDOR.finditer(_read("/proc/cpuinfo"))})
+    flags = {flag for line in lines for flag in _VECTORS.findall(line)}
+    return digest(" ".join([*vendor, *sorted(flags), _c_library()]).encode())[:12]
 
 
 def _processor() -> str:
@@ -78,9 +112,9 @@ def _devices() -> Iterator[str]:
     yield from names
     for file in ("/proc/driver/nvidia/version", "/sys/module/amdgpu/version", "/usr/local/Ascend/driver/version.info"):
         if text := _read(file):
-            yield _short(text)
+            yield short_state(text)
     for folder in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        yield _short(_read(str(folder)))
+        yield short_state(_read(str(folder)))
 
 
 def _read(file: str) -> str:

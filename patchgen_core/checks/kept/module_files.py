@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.checks.kept.machine import HARMLESS
+from patchgen_core.checks.kept.machine import counts_where_named
 from patchgen_core.checks.kept.source_summary import SourceSummary, summarize_source
 from patchgen_core.checks.kept.states import States
 from patchgen_core.config.input_recording import OWN, Input
@@ -138,8 +138,9 @@ class ModuleFiles:
             part.unknown = f"'{self.states.name_of(path)}' is not Python"
             return
         part.is_generated = is_generated(text)
-        for variable in filter(HARMLESS.fullmatch, set(_VARIABLE.findall(text))):
-            self._add(part, "variable", variable)
+        for variable in set(_VARIABLE.findall(text)):
+            if counts_where_named(variable, self.project.shared_cache.ignore_variables):
+                self._add(part, "variable", variable)
         beside = () if self._is_in_package(path) else (path.parent,)
         for name in sorted(set(_absolute_names(summary, self.project.module_name(path), path))):
             module = self.module(name, beside)

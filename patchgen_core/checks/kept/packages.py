@@ -21,7 +21,7 @@ MOST = 200_000
 _SITES = ("site-packages", "dist-packages")
 _UNREAD = (".md", ".pyc", ".pyi", ".rst")
 """The ends of names of files that nothing reads when a model runs."""
-_METADATA = (".dist-info", ".egg-info")
+METADATA = (".dist-info", ".egg-info")
 _HEADERS = os.path.join("torch", "include")
 
 
@@ -44,7 +44,7 @@ def package_states(own_roots: Iterable[Path], base: Path) -> dict[str, str]:
     """
     own_roots = tuple(own_roots)
     own = {os.path.realpath(root) for root in own_roots}
-    walk = _Walk(os.path.realpath(base))
+    walk = Walk(os.path.realpath(base))
     states: dict[str, str] = {}
     sites, others = list[str](), list[str]()
     for place in _places(own_roots):
@@ -84,7 +84,7 @@ def _places(own_roots: Iterable[Path]) -> dict[str, None]:
 def is_metadata(path: str, own_roots: Iterable[Path]) -> bool:
     """Whether a file is metadata of what is installed where modules are looked for, whose state is looked at."""
     folder = os.path.dirname(path)
-    return folder.endswith(_METADATA) and os.path.dirname(os.path.realpath(folder)) in _places(own_roots)
+    return folder.endswith(METADATA) and os.path.dirname(os.path.realpath(folder)) in _places(own_roots)
 
 
 def _is_standard(place: str) -> bool:
@@ -100,7 +100,7 @@ def _mapped_folders() -> Iterator[str]:
             yield from (folder for folder in mapping.values() if isinstance(folder, str))
 
 
-class _Walk:
+class Walk:
     """Looks at files below folders of ``sys.path``, outside the project below ``base``."""
 
     def __init__(self, base: str) -> None:
@@ -116,14 +116,14 @@ class _Walk:
         if os.path.isfile(place):
             return {place: self.state(place)}
         entries = _list(place)
-        wanted = [e for e in entries if everything or _is_importable(e) or e.name.endswith(_METADATA)]
+        wanted = [e for e in entries if everything or _is_importable(e) or e.name.endswith(METADATA)]
         return {e.path: self.state(e.path, inside) for e in wanted if e.name != "__pycache__"}
 
     def shadows(self, place: str, names: set[str]) -> dict[str, str]:
         """The states of what lies in a folder of the project and is called as something installed is, or tells what
         is installed there."""
         entries = _list(place)
-        shadows = [e for e in entries if e.name.endswith(_METADATA)]
+        shadows = [e for e in entries if e.name.endswith(METADATA)]
         alike = (e for e in entries if _is_importable(e))
         shadows += [e for e in alike if e.name.partition(".")[0] in names or _names_standard(e.name)]
         return {e.path: self.state(e.path, inside=True) for e in shadows}
@@ -140,11 +140,11 @@ class _Walk:
                 if (target := os.path.realpath(at)) in links:
                     continue
                 links.add(target)
-                lines.append(f"{at} {target}")
+                lines.append(self.link(at, target))
             try:
                 scan = os.scandir(at)
             except NotADirectoryError:
-                lines.append(_line(at, os.stat(at)))
+                lines.append(self.line(at, os.stat(at)))
                 continue
             except OSError:
                 lines.append(f"{at} unreadable")
@@ -154,23 +154,27 @@ class _Walk:
                     waiting += self._look(entry, lines)
         return digest("\n".join(sorted(lines)).encode("utf-8", "surrogateescape"))[:24]
 
+    def line(self, path: str, status: os.stat_result) -> str:
+        """What stands for a file."""
+        return f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+    def link(self, path: str, target: str) -> str:
+        """What stands for a link."""
+        return f"{path} {target}"
+
     def _look(self, entry: os.DirEntry[str], lines: list[str]) -> list[str]:
         name = entry.name
         try:
             if entry.is_dir():
                 return [] if name in ("__pycache__", ".git") or entry.path.endswith(_HEADERS) else [entry.path]
             if not name.endswith(_UNREAD):
-                lines.append(_line(entry.path, entry.stat()))
+                lines.append(self.line(entry.path, entry.stat()))
         except OSError:
             lines.append(f"{entry.path} unreadable")
         self.files += 1
         if self.files > MOST:
             raise TooManyFiles(entry.path)
         return []
-
-
-def _line(path: str, status: os.stat_result) -> str:
-    return f"{path} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
 
 
 def _holds_tests(place: str) -> bool:

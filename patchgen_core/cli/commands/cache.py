@@ -9,9 +9,9 @@ from typing import Any
 
 from patchgen_core.build.cache import LIMIT, Cache, CacheInfo
 from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.kept.asking import kept_results
 from patchgen_core.checks.kept.entries import EntryStore
 from patchgen_core.checks.kept.explaining import Explanation, explain_kept
-from patchgen_core.checks.kept.keeping import kept_results
 from patchgen_core.checks.registry import all_checks
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, Settings
