@@ -91,7 +91,7 @@ def test_check_tells_findings_with_both_places_and_what_to_do(defective: Workspa
     done = defective.patchgen("check")
     assert done.returncode == 1
     assert done.stdout == (
-        f"1 config: 1 clean.\nfailed   {MODULE}\n{SIGNATURE}{NO_EFFECT}"
+        f"1 config: 1 clean.\nfailed   {MODULE}  contract\n{SIGNATURE}{NO_EFFECT}"
         f"contracts: 1 error, 1 warning, 1 allowance.\n{RULE}"
     )
 

@@ -191,7 +191,7 @@ def first_lines(output: str) -> dict[str, list[str]]:
     lines = output.splitlines()
     found: dict[str, list[str]] = {}
     for number, line in enumerate(lines):
-        verdict = re.fullmatch(r"(?:failed|error)\s+proj\.models\.(\w+)_patch_gen_config", line)
+        verdict = re.fullmatch(r"(?:failed|error)\s+proj\.models\.(\w+)_patch_gen_config(?:  \S+)?", line)
         if verdict is not None:
             found.setdefault(verdict[1], lines[number : number + 3])
     return found

@@ -137,7 +137,7 @@ def test_every_config_of_a_file_is_examined(gated: Workspace, pytester: pytest.P
     result = run(pytester, gated, CONTRACT)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        [f"failed   {NAME}:second", f"{CONFIG}:8: error: {SAID}", "2 configs, 2 checks: 1 ok, 1 failed."]
+        [f"failed   {NAME}:second  contract", f"{CONFIG}:8: error: {SAID}", "2 configs, 2 checks: 1 ok, 1 failed."]
     )
 
 

@@ -76,8 +76,15 @@ def _problem(
     word = "lines" if len(missed) > 1 else "line"
     message = f"no toy batch runs {word} {where} that the patch of '{patch.target}' adds"
     lines = lines_of(request.path, missed[:_MOST_LINES]) if request.text is None else None
-    hint = _RANKS if only_ranks else f"{_HINT} Batches: {', '.join(batches)}."
+    hint = _RANKS if only_ranks else f"{_HINT} {_batches_text(batches)}"
     return Problem(message, patch.declared, hint, code=UNRUN, generated=lines, target=patch.target)
+
+
+def _batches_text(batches: Sequence[str]) -> str:
+    """The batches that ran, without the modes and configurations in which several did."""
+    names = list(dict.fromkeys(name.partition(", ")[0] for name in batches))
+    modes = "" if len(names) == len(batches) else ", most in several modes: 'patchgen batches' lists them"
+    return f"Batches: {', '.join(names)}{modes}."
 
 
 def ranges(lines: Sequence[int]) -> Iterator[tuple[int, int]]:

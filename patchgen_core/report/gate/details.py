@@ -15,10 +15,12 @@ from patchgen_core.report.terminal import print_diff, print_problems
 
 
 def verdict_text(result: CheckResult, named: bool = True) -> Text:
-    """The status and the causes of a verdict; with ``named``, of which config."""
+    """The status and the causes of a verdict; with ``named``, of which config, and by which check it failed."""
     text = Text()
     if named:
         text = Text.assemble((f"{result.status:<9}", STATUS_STYLE[result.status]), (result.config, "bold"))
+        if result.status == "failed":
+            text.append(f"  {result.name}")
         indent = "  " if len(result.causes) == 1 else "\n         "
     for number, cause in enumerate(result.causes):
         text.append(f"{indent}{cause}" if named else "\n" * bool(number) + str(cause))
