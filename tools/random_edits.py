@@ -1,8 +1,11 @@
 """Random edits of a project, and after each of them a check with the cache and one without: the same answers.
 
-    python -m tools.random_edits EDITS SEED [FOLDER [zoo]]
+    python -m tools.random_edits EDITS SEED [zoo | gate | models]
 
 Edits stay until another one takes them back. It runs in an environment of its own, whose ruff is changed as well.
+Without a word and with ``zoo`` the check of the drift runs. With ``gate`` every check runs that needs no model, and
+one that runs all code of a small project; what is kept is also shared, removed and cut off. With ``models`` all checks
+run, over Llama.
 """
 
 from __future__ import annotations
@@ -27,6 +30,9 @@ from patchgen_core.build.results import DriftReport
 from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.registry import BUILT_IN
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.settings import Settings
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.table import load_project
 from patchgen_core.report.data import error_data
@@ -34,6 +40,7 @@ from patchgen_core.report.drift.json import drift_data
 from patchgen_core.syntax.source import SourceCache
 from tests.build import edited_project, edited_zoo
 from tests.build.cached import Recorder
+from tests.checks import edited_gate, edited_models
 
 ROOT = Path(__file__).parents[1]
 OTHER_RUFF = ROOT / ".venv/other-ruff/bin/ruff"
@@ -61,16 +68,20 @@ class Tally:
 
 @dataclass(frozen=True)
 class Answer:
-    """The report of a check, all that is said of it, and how many configs were not loaded for it."""
+    """The report of a check of the drift, or the results of others; all that is said of it, and how many configs were
+    not loaded for it, or how many results were kept."""
 
     report: DriftReport | None
     text: str
     reused: int
+    results: Sequence[CheckResult] = ()
 
     @property
     def statuses(self) -> list[str]:
-        """What became of each config."""
-        return [result.status for result in self.report.results] if self.report is not None else ["refused"]
+        """What became of each config, or of each item."""
+        if self.report is None:
+            return [f"{result.check} {result.status}" for result in self.results] or ["refused"]
+        return [result.status for result in self.report.results]
 
 
 def run_apart(edits: int, seed: int, folder: Path, *arguments: str) -> Tally:
@@ -97,12 +108,12 @@ def main() -> None:
     """Make edits in the environment that this runs in."""
     edits, seed, folder = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     chosen = random.Random(seed)
-    world = edited_zoo.make(folder) if "zoo" in sys.argv[4:] else edited_project.make(folder)
-    parts = [*(Edit(name, states) for name, states in world.items()), Edit("ruff", _ruffs())]
+    world, ask = WORLDS[sys.argv[4] if len(sys.argv) > 4 else ""]
+    parts = [*(Edit(name, states) for name, states in world(folder).items()), Edit("ruff", _ruffs())]
     os.chdir(folder / "work")
     for part in parts:
         part.states[0]()
-    first = _answer(cached=True)
+    first = _ask_drift(cached=True)
     assert first.report is not None, first.text
     fix(first.report)
     log: list[str] = []
@@ -110,7 +121,7 @@ def main() -> None:
     reused, statuses = 0, Counter[str]()
     for _ in range(edits):
         log.append(_edit(parts, odd, chosen))
-        answers = {cached: _answer(cached) for cached in chosen.sample([True, False], 2)}
+        answers = {cached: ask(cached) for cached in chosen.sample([True, False], 2)}
         cached, fresh = answers[True], answers[False]
         if cached.text != fresh.text:
             print(*log, "", "with the cache:", cached.text, "", "without it:", fresh.text, sep="\n")
@@ -119,6 +130,10 @@ def main() -> None:
         statuses.update(fresh.statuses)
         if fresh.report is not None and chosen.random() < CHANCE_OF_FIXING:
             fix(chosen.choice([cached, fresh]).report or fresh.report, prune=chosen.random() < 0.5)
+        elif fresh.report is None and ask is not _ask_drift and chosen.random() < CHANCE_OF_FIXING:
+            report = _ask_drift(cached=chosen.random() < 0.5).report
+            if report is not None:
+                fix(report, prune=chosen.random() < 0.5)
             log.append("--fix")
     print(json.dumps({"edits": edits, "reused": reused, "statuses": statuses}))
 
@@ -136,7 +151,7 @@ def _edit(parts: Sequence[Edit], odd: dict[str, Edit], chosen: random.Random) ->
     return f"{part.part}: {number}"
 
 
-def _answer(cached: bool) -> Answer:
+def _ask_drift(cached: bool) -> Answer:
     for name in [name for name in sys.modules if name.partition(".")[0] in edited_project.PASSING]:
         del sys.modules[name]
     importlib.invalidate_caches()
@@ -150,6 +165,25 @@ def _answer(cached: bool) -> Answer:
         return Answer(None, json.dumps(error_data(error.problems), indent=1), 0)
     paths = {result.outcome.path for result in report.results}
     return Answer(report, json.dumps(drift_data(report), indent=1), len(paths - loader.loaded))
+
+
+def _ask_gate(cached: bool) -> Answer:
+    text, results = edited_gate.gate(settings=Settings(caching=cached))
+    return Answer(None, text, sum(bool(result.made) for result in results), results)
+
+
+def _ask_models(cached: bool) -> Answer:
+    text, results = edited_gate.gate(BUILT_IN, edited_models.settings(cached))
+    return Answer(None, text, sum(bool(result.made) for result in results), results)
+
+
+WORLDS: Mapping[str, tuple[Callable[[Path], Mapping[str, edited_project.States]], Callable[[bool], Answer]]] = {
+    "": (edited_project.make, _ask_drift),
+    "zoo": (edited_zoo.make, _ask_drift),
+    "gate": (edited_gate.make, _ask_gate),
+    "models": (edited_models.make, _ask_models),
+}
+"""The projects, each with the question that is asked twice."""
 
 
 def _ruffs() -> list[Callable[[], Any]]:

@@ -1,0 +1,420 @@
+"""A project whose checks depend on all that a kept result may depend on, the states of its parts, and its gate."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.build.ruff_setup import find_ruff
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.registry import BUILT_IN, CheckInfo
+from patchgen_core.checks.result import CheckResult, pack
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import Settings
+from patchgen_core.errors import PatchgenError
+from patchgen_core.files import digest
+from patchgen_core.project.project import Project
+from patchgen_core.project.pyproject import PYPROJECT
+from patchgen_core.project.table import load_project
+from patchgen_core.report.data import error_data
+from tests.build.edited_project import States, write_states
+from tests.conftest import import_gate
+
+MODULE = "acme.models.toy.modeling_toy"
+UPSTREAM = """
+from acme.kit import scale
+
+
+class Norm:
+    def forward(self, x):
+        return scale(x)
+
+
+class Head:
+    def forward(self, x, y=1):
+        return x + y
+
+
+def rotate(x):
+    return -x
+"""
+HEAD = f'from patchgen import PatchConfig\n\nconfig = PatchConfig("{MODULE}", "patched_modeling_NAME.py")\n'
+TOY = (
+    HEAD.replace("NAME", "toy")
+    + """
+from proj.helpers import double
+
+config.add_import("proj.helpers", names=["double"])
+
+
+@config.override_method("Norm.forward")
+def norm_forward(self, x):
+    return double(scale(x))
+"""
+)
+HEIR = (
+    HEAD.replace("NAME", "heir")
+    + """
+from proj.models.toy.toy_gpu_patch_gen_config import norm_forward
+
+config.override_method("Norm.forward", replacement=norm_forward)
+config.add_import("proj.helpers", names=["double"])
+"""
+)
+OTHER = (
+    HEAD.replace("NAME", "other")
+    + """
+@config.override_method("Norm.forward")
+def norm_forward(self, x):
+    return scale(x) * 2
+"""
+)
+DEEP = "def times(x):\n    return x * 2\n"
+PASSING = ("proj", "acme", "fast_kernels", "lone")
+"""Packages that come and go."""
+TABLE = """[tool.patchgen]
+search_root = "proj/models"
+package_prefix = "proj.models"
+diffs = true
+setup = "proj.testing:setup"
+{more}
+[tool.patchgen.parity]
+toy_root = "toys"
+batches = ["proj.batches:batches"]
+{parity}
+"""
+
+
+class WorldCheck(Check):
+    """Runs everything of the project that a check may run, and tells what came of it in figures."""
+
+    name = "world"
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
+
+    def items(self, path: Path) -> Iterable[str]:
+        """One item, and one for a plan where there is one."""
+        yield "world"
+        if (path.parent / "parallel_plan.py").is_file():
+            yield "world[plan]"
+
+    def run(self, path: Path, item: str) -> list[CheckResult]:
+        """A result for each config, red in one case of four."""
+        project = self.session.project(path)
+        results = []
+        for result in self.session.results(path):
+            if result.outcome.artifact is None:
+                results.append(self.nothing_made(result, "nothing is made"))
+                continue
+            values = see(project, result.outcome.path, item)
+            figures = {name: int(digest(repr(value).encode())[:6], 16) for name, value in values.items()}
+            is_red = figures["forward"] % 4 == 1
+            results.append(self.result(result, "failed" if is_red else "clean", figures=figures))
+        return results
+
+
+def see(project: Project, path: Path, item: str) -> dict[str, object]:
+    """What the project's code does, loaded anew."""
+    forget()
+    before = list(sys.path)
+    sys.path[:0] = map(str, project.import_roots)
+    try:
+        module = project.module_name(
+            project.output_folder(path) / f"patched_modeling_{path.name.partition('_')[0]}.py"
+        )
+        setup, _, function = project.setup.partition(":")
+        values: dict[str, object] = {
+            "forward": attempt(lambda: importlib.import_module(module).Norm().forward(3)),
+            "set-up": attempt(lambda: getattr(importlib.import_module(setup), function)(1)),
+            "batches": attempt(lambda: importlib.import_module("proj.batches").batches(1)),
+        }
+    finally:
+        sys.path[:] = before
+    root = project.parity.toy_root
+    files = sorted(root.rglob("*.json")) if root is not None else []
+    values["toys"] = [(file.name, file.read_text()) for file in files]
+    values["beside"] = [(file.name, file.read_text()) for file in sorted(path.parent.glob("*.json"))]
+    values["settings"] = (project.parity.dtypes, project.parity.tolerance)
+    if item == "world[plan]":
+        values["plan"] = (path.parent / "parallel_plan.py").read_text()
+    return values
+
+
+def attempt(ask: Callable[[], object]) -> object:
+    """What is returned, or the error."""
+    try:
+        return ask()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def forget() -> None:
+    """Have the packages that come and go imported anew."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in PASSING]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+CHECKS = (
+    *(info for info in BUILT_IN if info.name in ("drift", "contract")),
+    CheckInfo("world", "", f"{__name__}:WorldCheck"),
+)
+
+
+DEFAULTS = Settings()
+
+
+def make(folder: Path) -> Mapping[str, States]:
+    """Make the project below a folder; the states of each of its parts."""
+    work, site = folder / "work", folder / "site"
+    models = work / "proj/models"
+    for made in (models / "toy/generated", models / "other/generated", site, work / "toys"):
+        made.mkdir(parents=True)
+    os.environ.update({"CI": "1", "PATCHGEN_KEEP_CHECKS": "1"})
+    find_ruff()
+    import_gate()
+    sys.path[:] = [place for place in sys.path if not place.endswith("-packages")]  # whose files take long to look at
+    return {
+        **_settings(work / PYPROJECT),
+        **_configs(models),
+        **_modules(work),
+        **_installed(site),
+        **_generated(models),
+        **_beside(work, models),
+        **_surroundings(folder),
+    }
+
+
+def _settings(path: Path) -> dict[str, States]:
+    def text(more: str = "", parity: str = "") -> str:
+        return TABLE.format(more=more, parity=parity)
+
+    texts = [
+        text(),
+        text(parity='dtypes = ["float32"]'),
+        text(parity="tolerance = { bfloat16 = 6.0 }"),
+        text('ignore = ["PG214"]'),
+        text('select = ["PG2"]'),
+        text("[tool.patchgen.severity]\nALL = 'warning'"),
+        text("[tool.patchgen.severity]\nPG201 = 'off'"),
+        text().replace("proj.testing:setup", "proj.batches:batches"),
+        text().replace("diffs = true", ""),
+        text("unknown = 1"),
+        text("[tool.ruff]\nline-length = 60"),
+    ]
+    return {"settings": write_states(path, *texts)}
+
+
+def _configs(models: Path) -> dict[str, States]:
+    toy = models / "toy"
+    return {
+        "toy": write_states(
+            toy / "toy_gpu_patch_gen_config.py",
+            TOY,
+            TOY + "\n# a remark\n",
+            TOY.replace("double(scale(x))", "double(scale(x)) + 1"),
+            TOY.replace("def norm_forward(self, x)", "def norm_forward(self)"),
+            TOY.replace("PatchConfig(", "PatchConfig(description='told', source_module="),
+            TOY + "\nimport os\nconfig.description = os.environ.get('ACME_MODE', '')\n",
+            TOY + "\nconfig.exclude_from_output('Head')\n",
+            TOY + "\n)\n",
+        ),
+        "heir": write_states(
+            toy / "heir_gpu_patch_gen_config.py",
+            HEIR,
+            HEIR + "\nfrom proj.lone import VALUE\nconfig.description = str(VALUE)\n",
+            None,
+        ),
+        "other": write_states(
+            models / "other/other_gpu_patch_gen_config.py",
+            OTHER,
+            OTHER.replace("* 2", "* 3"),
+            OTHER.replace("(self, x)", "(self, x, y)"),
+            OTHER.replace("* 2", "* rotate(2)"),
+            OTHER + "\nfrom proj import deep\nconfig.description = str(deep.times(2))\n",
+            OTHER.replace("patched_modeling_other", "patched_modeling_toy"),
+            None,
+        ),
+    }
+
+
+def _modules(work: Path) -> dict[str, States]:
+    return {
+        "helpers": write_states(
+            work / "proj/helpers.py",
+            "from proj import deep\n\n\ndef double(x):\n    return deep.times(x)\n",
+            "def double(x):\n    return x + x\n",
+            "def double(x):\n    from proj import lone\n\n    return x * lone.VALUE\n",
+            "import importlib\n\n\ndef double(x):\n    return importlib.import_module('proj.lone').VALUE\n",
+            "from fast_kernels import VALUE\n\n\ndef double(x):\n    return x * VALUE\n",
+            "from .deep import times as double\n",
+            "from proj.deep import *\n\ndouble = times\n",
+            None,
+        ),
+        "deep": write_states(
+            work / "proj/deep.py",
+            DEEP,
+            DEEP.replace("* 2", "* 3"),
+            DEEP.replace("* 2", "* 5"),
+            'import os\n\n\ndef times(x):\n    return x * len(os.environ.get("ACME_MODE", ""))\n',
+            'import os\n\n\ndef times(x):\n    return x * len(os.environ.get("COLUMNS", ""))\n',
+            "from pathlib import Path\n\ntimes = lambda x: Path(__file__).with_name('sizes.txt').read_text()\n",
+            "def times(x):\n    return open(__file__[:-7] + 'sizes.txt').read()\n",
+            "import lone\n\n\ndef times(x):\n    return x * lone.VALUE\n",
+            "broken (\n",
+        ),
+        "deep as a package": write_states(work / "proj/deep/__init__.py", None, DEEP.replace("* 2", "* 7"), ""),
+        "lone": write_states(work / "proj/lone.py", "VALUE = 1\n", "VALUE = 4\n", None),
+        "lone above": write_states(work / "lone.py", None, "VALUE = 1\n", "VALUE = 6\n"),
+        "package": write_states(work / "proj/__init__.py", "", None, "VALUE = 1\n", "from proj import deep\n"),
+        "sizes": write_states(work / "proj/sizes.txt", "1", "22", None),
+        "set-up": write_states(
+            work / "proj/testing.py",
+            "def setup(models):\n    pass\n",
+            "def setup(models):\n    return 1\n",
+            "from proj import deep\n\n\ndef setup(models):\n    return deep.times(2)\n",
+            "def helper():\n    return open('x')\n\n\ndef setup(models):\n    return 3\n",
+        ),
+        "batches": write_states(
+            work / "proj/batches.py",
+            "def batches(model):\n    return []\n",
+            "def batches(model):\n    return [1]\n",
+            "import proj.lone\n\n\ndef batches(model):\n    return [proj.lone.VALUE]\n",
+        ),
+    }
+
+
+def _installed(site: Path) -> dict[str, States]:
+    upstream = site / f"{MODULE.replace('.', '/')}.py"
+    return {
+        "upstream": write_states(
+            upstream,
+            UPSTREAM,
+            UPSTREAM.replace("x + y", "x - y"),
+            UPSTREAM.replace("def forward(self, x):", "def forward(self, x, mask=None):"),
+            UPSTREAM.replace("-x", "+x"),
+            None,
+        ),
+        "kit": write_states(
+            site / "acme/kit.py", "def scale(x):\n    return x\n", "def scale(x):\n    return -x\n", None
+        ),
+        "kit, its time set back": [
+            lambda: None,
+            partial(_rewrite_in_place, site / "acme/kit.py", "return", "return +"),
+            partial(_rewrite_in_place, site / "acme/kit.py", "x", "y"),
+        ],
+        "site": write_states(site / "acme/__init__.py", "", "VALUE = 1\n"),
+        "version": write_states(site / "acme-1.0.dist-info/METADATA", "Version: 1.0\n", "Version: 1.1\n", None),
+        "fast_kernels": write_states(site / "fast_kernels.py", None, "VALUE = 2\n", "VALUE = 3\n"),
+    }
+
+
+def _rewrite_in_place(path: Path, old: str, new: str) -> None:
+    if path.is_file():
+        status = path.stat()
+        path.write_text(path.read_text().replace(old, new))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _generated(models: Path) -> dict[str, States]:
+    def edit(path: Path, old: str, new: str) -> None:
+        if path.is_file():
+            path.write_text(path.read_text().replace(old, new))
+
+    toy = models / "toy/generated/patched_modeling_toy.py"
+    other = models / "other/generated/patched_modeling_other.py"
+    return {
+        "module": [
+            lambda: None,
+            partial(edit, toy, "scale(x)", "scale(1)"),
+            partial(toy.unlink, missing_ok=True),
+            partial(edit, toy, "\n", "\r\n"),
+        ],
+        "other module": [lambda: None, partial(edit, other, "* 2", "* 9"), partial(other.unlink, missing_ok=True)],
+        "diff": [lambda: None, partial(toy.with_suffix(".diff").unlink, missing_ok=True)],
+        "orphan": write_states(
+            toy.with_name("patched_left.py"),
+            None,
+            f"# {'=' * 78}\n#  AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY\n",
+        ),
+    }
+
+
+def _beside(work: Path, models: Path) -> dict[str, States]:
+    return {
+        "plan": write_states(models / "toy/parallel_plan.py", None, "PLAN = {}\n", "PLAN = {1: 2}\n"),
+        "other plan": write_states(models / "other/parallel_plan.py", "PLAN = {}\n", None),
+        "converter": write_states(models / "toy/checkpoint_tensor_converter.py", None, "X = 1\n", "open('x')\n"),
+        "data": write_states(models / "toy/sizes.json", None, "{}", "[]"),
+        "toy configuration": write_states(work / "toys/toy_toy/config.json", "{}", '{"a": 1}'),
+        "more toys": write_states(work / "toys/more/config.json", None, "{}", "{ }"),
+        "baseline": write_states(work / "patchgen-baseline.json", None, "{}", "3"),
+        "a page": write_states(work / "README.md", None, "Read me.\n"),
+    }
+
+
+def _surroundings(folder: Path) -> dict[str, States]:
+    def set_variable(name: str, value: str | None) -> None:
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+    def remove(*names: str) -> None:
+        for name in names:
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+    def cut() -> None:
+        for number, file in enumerate(sorted((folder / "work/.patchgen_cache").rglob("*.json"))):
+            if number % 3 == 0:
+                os.truncate(file, file.stat().st_size // 2)
+
+    shared = str(folder / "shared")
+    return {
+        "mode": [partial(set_variable, "ACME_MODE", value) for value in (None, "fast", "slow")],
+        "columns": [partial(set_variable, "COLUMNS", value) for value in ("100", "9", None)],
+        "path": [partial(set_variable, "PATH", value) for value in (os.environ["PATH"], "/bin:/usr/bin:/elsewhere")],
+        "shared place": [partial(set_variable, "PATCHGEN_SHARED_CACHE", value) for value in (shared, "")],
+        "what is kept": [
+            lambda: None,
+            partial(remove, "work/.patchgen_cache"),
+            partial(remove, "work/.patchgen_cache"),
+            partial(remove, "work/.patchgen_cache/results"),
+            partial(remove, "shared"),
+            cut,
+        ],
+    }
+
+
+def gate(checks: Iterable[CheckInfo] = CHECKS, settings: Settings = DEFAULTS) -> tuple[str, list[CheckResult]]:
+    """All that a run of the gate here tells, and its results."""
+    forget()
+    try:
+        project = load_project()
+        session = Session(project, settings)
+    except PatchgenError as error:
+        return json.dumps(error_data(error.problems)), []
+    try:
+        runs = Gate(session, tuple(checks))
+        results = list(runs.run(runs.items(project.find_configs(), [project.base])))
+    except PatchgenError as error:
+        return json.dumps(error_data(error.problems)), []
+    finally:
+        session.close()
+    return json.dumps([tell(result) for result in results], indent=1), results
+
+
+def tell(result: CheckResult) -> dict[str, Any]:
+    """A result without what may differ: its time, and why it is not kept."""
+    notes = tuple(note for note in result.notes if not note.startswith(("not kept: ", "not cached: ")))
+    return pack(replace(result, made=0.0, seconds=0.0, notes=notes))
