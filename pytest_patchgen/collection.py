@@ -16,6 +16,8 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.kept.asking import find_fresh, is_everything_kept
+from patchgen_core.checks.kept.entries import Past
+from patchgen_core.checks.order import arrange, item_key, read_past
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import Session
@@ -44,6 +46,7 @@ class Collection:
         configs: all config files of a whole run.
         collected: config files that were collected.
         shard: the part of the checks that is asked for; None for all.
+        places: where each check stands in the report, by node id, if they run in another order.
     """
 
     def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -60,6 +63,7 @@ class Collection:
         self.shard, self._seconds = _read_shard(config)
         self._jobs = read_jobs("--patchgen-jobs", config.option.patchgen_jobs)
         self.collected: list[Path] = []
+        self.places: dict[str, int] = {}
         self._named = _named_configs(config)
         self.project = self._find_project()
         config.option.patchgen_device = self.settings.device  # for workers that have no ini file
@@ -173,11 +177,32 @@ class Collection:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave checks that are not of the part that is asked for to other jobs; tests are in every part."""
-        if self.shard is None:
-            return
+        """Leave checks that are not of the part that is asked for to other jobs; what was red runs first, and then
+        what is cheap. Tests are in every part, and stay where they are."""
+        if self.shard is not None:
+            self._leave_other_parts(config, items, self.shard)
+        checks = [item for item in items if isinstance(item, CheckItem)]
+        if self.past:
+            self.places = {item.nodeid: place for place, item in enumerate(checks)}
+            keyed = [(item_key(self.session, item.path, item.name), item) for item in checks]
+            ordered = iter(arrange(keyed, self.past))
+            items[:] = [next(ordered) if isinstance(item, CheckItem) else item for item in items]
+
+    @cached_property
+    def past(self) -> dict[str, Past]:
+        """What became of items when they ran last; a worker gets what the process that started it knows."""
+        if self.is_worker:
+            controller = getattr(self.config, "workerinput", {}).get("patchgen", {})
+            return {key: Past(*past) for key, past in controller.get("past", {}).items()}
+        return read_past(self.session)
+
+    def in_order(self, nodeids: Iterable[str]) -> list[str]:
+        """Node ids in the order of reports."""
+        return sorted(nodeids, key=lambda nodeid: self.places.get(nodeid, len(self.places)))
+
+    def _leave_other_parts(self, config: pytest.Config, items: list[pytest.Item], shard: Shard) -> None:
         checks = [item.nodeid for item in items if isinstance(item, CheckItem)]
-        others = set(checks) - choose_items(checks, self.shard, self._seconds)
+        others = set(checks) - choose_items(checks, shard, self._seconds)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in others])
         items[:] = [item for item in items if item.nodeid not in others]
 
@@ -270,6 +295,7 @@ class Collection:
         if self.is_worker:
             output: dict[str, Any] = self.config.workeroutput  # type: ignore[attr-defined]
             output["patchgen_collected"] = [self.at_home(str(path)) for path in self.collected]
+            output["patchgen_places"] = self.places
 
 
 def _excuse(report: pytest.TestReport, error: BaseException | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
+from patchgen_core.checks.order import keep_past
 from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
@@ -84,7 +85,13 @@ class Reporter:
         """Tell a worker what it may have no settings of, and where its files come from; refuse to mend copies."""
         gate = self.gate
         checks = ",".join(gate.names)
-        node.workerinput["patchgen"] = {"checks": checks, "is_on": gate.is_on, "is_asked": gate.is_asked}
+        past = {key: (past.seconds, past.is_red) for key, past in gate.past.items()}
+        node.workerinput["patchgen"] = {
+            "checks": checks,
+            "is_on": gate.is_on,
+            "is_asked": gate.is_asked,
+            "past": past,
+        }
         spec = node.gateway.spec
         if spec.popen and not spec.chdir:
             return
@@ -100,6 +107,7 @@ class Reporter:
         output = getattr(node, "workeroutput", {})
         if "patchgen_collected" in output:
             self.collected = (self.collected or set()).union(map(Path, output["patchgen_collected"]))
+            self.gate.places = self.gate.places or output["patchgen_places"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -141,9 +149,9 @@ class Reporter:
 
     def report(self) -> GateReport:
         """What is known now."""
-        ordered = dict.fromkeys([*self.selected, *self.records])
+        ordered = self.gate.in_order(dict.fromkeys([*self.selected, *self.records]))
         records = tuple(record for nodeid in ordered for record in self.records.get(nodeid, ()))
-        not_run = tuple(nodeid for nodeid in self.selected if nodeid not in self.records)
+        not_run = tuple(nodeid for nodeid in ordered if nodeid not in self.records)
         left_out = tuple(map(str, self._left_out()))
         is_short = bool(left_out) and not self._is_left_out_on_purpose()
         return with_unused(GateReport(records, not_run, left_out, is_short))
@@ -174,6 +182,7 @@ class Reporter:
         if not self.config.option.collectonly:
             try:
                 report = self.report()
+                keep_past(self.gate.session, report.results)
                 self.baselines = close_baselines(self.gate.session, report.results, False, self.gate.settings.fix)
                 self._write(report)
             except PatchgenError as error:

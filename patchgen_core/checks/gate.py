@@ -45,8 +45,9 @@ class Gate:
         listed = ((path, check, list_items(self.session, check, path)) for path in paths for check in self.checks)
         return [Item(path, name, check) for path, check, names in listed for name in names]
 
-    def run(self, items: Sequence[Item]) -> Iterator[CheckResult]:
-        """Run items one after the other; yields the results of each as soon as it is done, with its seconds."""
+    def run(self, items: Sequence[Item], *, stops: bool = False) -> Iterator[CheckResult]:
+        """Run items one after the other; yields the results of each as soon as it is done, with its seconds. With
+        ``stops`` no more after a red one."""
         self.choose(items)
         for item in items:
             start = time.perf_counter()
@@ -54,6 +55,8 @@ class Gate:
             seconds = time.perf_counter() - start
             for result in results:
                 yield replace(result, item=self.node_id(item), seconds=result.seconds or seconds)
+            if stops and any(result.is_bad for result in results):
+                return
 
     def refuse_machine(self, items: Iterable[Item]) -> None:
         """Raise a PatchgenError at once when the machine lacks what the settings ask for and an item has to run."""

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from patchgen_core.checks.gate import Gate, Item
+from patchgen_core.checks.order import arrange, item_key, keep_past, read_past
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.cli.printing import show_progress
@@ -46,17 +47,29 @@ def _find_items_of(gate: Gate, home: Project, path: str) -> list[Item]:
 
 
 def run_items(
-    gate: Gate, items: Sequence[Item], options: argparse.Namespace, stream: Stream | None = None
+    gate: Gate,
+    items: Sequence[Item],
+    options: argparse.Namespace,
+    stream: Stream | None = None,
+    *,
+    stops: bool = False,
 ) -> tuple[CheckResult, ...]:
-    """Run items with a progress bar, and hand each result to a stream."""
+    """Run items with a progress bar, and hand each result to a stream; with ``stops`` no more after a red one.
+
+    What was red last time runs first, then what is cheap. The results are in the order of the items.
+    """
+    session = gate.session
+    keyed = [(item_key(session, item.path, item.name), item) for item in items]
     results: list[CheckResult] = []
     done: set[str] = set()
     with show_progress(options) as progress:
-        for result in gate.run(items):
+        for result in gate.run(arrange(keyed, read_past(session)), stops=stops):
             results.append(result)
             if stream is not None:
                 stream.result(result)
             done.add(result.item)
             if progress is not None:
                 progress(len(done), len(items))
-    return tuple(results)
+    keep_past(session, results)
+    places = {gate.node_id(item): place for place, item in enumerate(items)}
+    return tuple(sorted(results, key=lambda result: places[result.item]))

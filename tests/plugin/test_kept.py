@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.kept.asking import SWITCH
 from tests.conftest import CONFIG as CONFIG_FILE
-from tests.conftest import PATCH, Workspace
+from tests.conftest import DEFECTS, PATCH, PREAMBLE, Workspace
 from tests.plugin.conftest import CONFIG, run
 
 STATIC = ("--patchgen", "--patchgen-checks=drift,contract", "-p", "no:cacheprovider")
@@ -71,3 +73,26 @@ def test_wrong_questions_are_told_so(kept: Workspace, arguments: list[str], mess
     done = kept.patchgen("cache", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+ROW = re.compile(r"(\w)_gpu_patch_gen_config\.py::(\w+) (?:PASSED|FAILED)")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_what_was_red_runs_first_and_is_reported_in_its_place(
+    kept: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    for name in ("a", "z"):
+        kept.config(
+            DEFECTS if name == "z" else PATCH, f"toy/{name}_gpu_patch_gen_config.py", PREAMBLE.replace("toy_gpu", name)
+        )
+    fix(kept.check())
+    for number in (1, 2):
+        done = run(pytester, kept, *STATIC, *workers, "-v", f"--patchgen-report={number}.json", apart=True)
+        done.assert_outcomes(passed=6, failed=1)
+    first, second = (json.loads((kept.root / f"{number}.json").read_text())["results"] for number in (1, 2))
+    assert [result["item"] for result in first] == [result["item"] for result in second]
+    if not workers:
+        assert ROW.findall(done.stdout.str())[0] == ("z", "contract")
+        stopped = run(pytester, kept, *STATIC, "-x", apart=True)
+        stopped.assert_outcomes(passed=0, failed=1)

@@ -24,8 +24,8 @@ LIMIT = 8192
 """How many files are kept, of some 10 KiB each; the ones that were used least recently go."""
 FOLDER = "checks"
 FORMAT = 1
-_CONTENTS = "contents.json"
-_ENTRY = re.compile(r"(?:(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}|contents)\.json")
+_CONTENTS, _PAST = "contents.json", "past.json"
+_ENTRY = re.compile(r"(?:(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}|contents|past)\.json")
 
 
 _Kind = TypeVar("_Kind")
@@ -71,6 +71,19 @@ class Contents:
     packages: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Past:
+    """How long an item took when it ran last, and whether it was red."""
+
+    seconds: float
+    is_red: bool
+
+
+@dataclass(frozen=True)
+class _AllPast:
+    items: Mapping[str, Past] = field(default_factory=dict)
+
+
 def hash_machine(states: Mapping[str, str]) -> str:
     """The hash that stands for a machine's states."""
     return digest(repr(sorted(states.items())).encode("utf-8", "surrogateescape"))[:24]
@@ -109,6 +122,15 @@ class EntryStore:
         prepare_folder(self.cache_folder)
         write_files([(self.folder / _CONTENTS, _text(contents))])
 
+    def past(self) -> Mapping[str, Past]:
+        """What became of items when they ran last, by their keys."""
+        return (_read(self.folder / _PAST, _AllPast) or _AllPast()).items
+
+    def keep_past(self, past: Mapping[str, Past]) -> None:
+        """Keep what became of items; a PatchgenError where it cannot be written."""
+        prepare_folder(self.cache_folder)
+        write_files([(self.folder / _PAST, _text(_AllPast(past)))])
+
     def keep(self, entries: Iterable[Entry], machine: Mapping[str, str]) -> None:
         """Keep results of this machine; a PatchgenError where they cannot be written."""
         entries = list(entries)
@@ -131,7 +153,7 @@ def _prefix(path: str, item: str) -> str:
     return digest(f"{path}::{item}".encode("utf-8", "surrogateescape"))[:20]
 
 
-def _text(value: Entry | Machine | Contents) -> str:
+def _text(value: Entry | Machine | Contents | _AllPast) -> str:
     return sign(msgspec.json.encode(value)).decode()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.gate import Gate, Item
-from patchgen_core.checks.result import BAD
+from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_jobs, read_settings
 from patchgen_core.checks.shards import choose_items, read_shard
@@ -60,6 +60,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
     add("--shard", metavar="N/M", help="run one of M parts, such as 2/8: the others are for other jobs")
     add("--shard-by", type=Path, metavar="REPORT", help="divide by the seconds of an earlier run's .json report")
+    add("-x", "--exitfirst", action="store_true", help="run nothing more once something is red")
     add_no_cache(parser)
     add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
@@ -90,8 +91,11 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
         items = _choose_part(gate, items, options, root)
         gate.refuse_machine(items)
         stream.begin(len(items), settings.device, root)
-        report = with_unused(GateReport(run_items(gate, items, options, stream)))
-        uses = close_baselines(session, report.results, not (options.paths or options.shard), settings.fix)
+        results = run_items(gate, items, options, stream, stops=options.exitfirst)
+        not_run = _find_not_run(gate, items, results) if options.exitfirst else ()
+        report = with_unused(GateReport(results, not_run))
+        is_whole = not (options.paths or options.shard or not_run)
+        uses = close_baselines(session, report.results, is_whole, settings.fix)
     finally:
         session.close()
     stream.end(report)
@@ -105,6 +109,14 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
         print_findings(options.output_format, report, root)
         tell_baselines(uses)
     return report.exit_code
+
+
+def _find_not_run(gate: Gate, items: Sequence[Item], results: Sequence[CheckResult]) -> tuple[str, ...]:
+    """The items that did not run because another one was red."""
+    if not any(result.is_bad for result in results):
+        return ()
+    done = {result.item for result in results}
+    return tuple(node_id for node_id in map(gate.node_id, items) if node_id not in done)
 
 
 def _choose_part(gate: Gate, items: Sequence[Item], options: argparse.Namespace, root: Path) -> list[Item]:
