@@ -182,13 +182,26 @@ def resolve_model_class(
         PatchgenError: the config has no model type or no architecture, its model type is not registered or only
             for other devices, or the registered function gives no class of that name.
     """
+    model_class = find_model_class(config, device_type)
+    share_conversions(model_class)
+    return model_class
+
+
+def find_model_class(
+    config: PreTrainedConfig | Mapping[str, Any], device_type: str | None = None
+) -> type[PreTrainedModel]:
+    """What :func:`resolve_model_class` gives; how transformers converts checkpoints stays as it is.
+
+    Raises:
+        PatchgenError: the config has no model type or no architecture, its model type is not registered or only
+            for other devices, or the registered function gives no class of that name.
+    """
     model_type, architecture = _asked_for(config)
     device_type = this_device_type() if device_type is None else device_type
     _check_device(device_type)
     entry = MODELING_REGISTRY._entry(model_type, device_type)
     model_class = entry.function(architecture)
     if isinstance(model_class, type) and model_class.__name__ == architecture:
-        share_conversions(model_class)
         return model_class
     value = _describe(model_class)
     message = f"the function registered for '{model_type}' gives {value} for the architecture '{architecture}'"

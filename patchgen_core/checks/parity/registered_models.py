@@ -7,7 +7,7 @@ from typing import Any
 
 from patchgen_core.checks.parity_codes import NOT_PATCHED
 from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
+from patchgen_core.registry import MODELING_REGISTRY, find_model_class
 
 _HINT = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
 
@@ -31,7 +31,7 @@ def is_registered(base: type) -> bool:
     if model_type not in MODELING_REGISTRY:
         return False
     try:
-        model_class = resolve_model_class({"model_type": model_type, "architectures": [base.__name__]})
+        model_class = find_model_class({"model_type": model_type, "architectures": [base.__name__]})
     except PatchgenError:  # registered for other devices, or other classes
         return False
     return model_class.__module__.rpartition(".")[0] == base.__module__.rpartition(".")[0]

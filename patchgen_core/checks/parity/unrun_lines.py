@@ -56,16 +56,18 @@ def find_unrun_lines(
         return
     tree, code = parse_module(request.path, request.text), lines_with_code(request.path, request.text)
     functions = [node for node in nodes_of(tree) if isinstance(node, FUNCTIONS)]
+    ranks = Elsewhere(slots, True, find_rank_functions(tree))
     for patch in request.patches:
         if patch.target.partition(".")[0] in skipped:
             continue
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
+        missing = code & set(patch.fresh) - ran
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
-        ranks = Elsewhere(slots, True, find_rank_functions(tree))
+        own = [f for f in own if any(f.lineno <= line <= (f.end_lineno or f.lineno) for line in missing)]
         here = {line for function in own for line in _unrun_lines_of(function, ran, ranks)}
         every = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots))}
         unrun = every - here if only_ranks else here
-        if missed := sorted(unrun & code & set(patch.fresh)):
+        if missed := sorted(unrun & missing):
             yield _problem(patch, missed, request, batches, only_ranks)
 
 
