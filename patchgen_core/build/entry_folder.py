@@ -61,6 +61,10 @@ class EntryFolder:
         by_use = sorted(self.files(), key=lambda file: file.used)
         _remove(file.path for file in by_use[: -self.limit * 3 // 4])
 
+    def remove(self, paths: Iterable[Path]) -> None:
+        """Remove some of them; a PatchgenError when one cannot be removed."""
+        _remove(paths)
+
     def clear(self) -> int:
         """Remove every file and return how many; a PatchgenError when one cannot be removed."""
         paths = self.paths()

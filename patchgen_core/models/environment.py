@@ -14,6 +14,8 @@ from patchgen_core.models import interpreter
 from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, is_installed
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 
+LOOPBACK = "GLOO_SOCKET_IFNAME"
+"""The environment variable that names the network device of ranks."""
 _NVIDIA = Path("/proc/driver/nvidia")
 _Answer = TypeVar("_Answer")
 
@@ -125,4 +127,4 @@ def use_loopback() -> None:
     names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
     for name in ("lo", "lo0"):
         if name in names:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
+            os.environ.setdefault(LOOPBACK, name)

@@ -52,6 +52,11 @@ _SETTINGS = (
 )
 
 
+def list_settings() -> list[tuple[str, Any]]:
+    """What the settings of this process are, but for its working directory."""
+    return [(setting.name, setting.get()) for setting in _SETTINGS if setting.get is not _working_directory]
+
+
 @contextmanager
 def preserve_process_state() -> Iterator[list[str]]:
     """Run a check as the first one of its process, and put back what it changes.

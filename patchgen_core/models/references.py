@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import torch
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
+from patchgen_core.models.kept_runs import KeptRun, KeptRuns
 from patchgen_core.models.model_heads import Head
+from patchgen_core.models.model_history import History
 from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.toy_batches import BatchRequests, make_batches, make_further_batches
 from patchgen_core.models.toy_models import (
@@ -34,6 +36,7 @@ class Reference:
 
     ``builders`` are the project's, of batches; ``seed`` is that of the random parameters.
     PatchgenError when upstream's class does not take the configuration.
+    ``kept`` are the kept runs of the request, None where it uses none.
     ``initial`` has mean and standard deviation of parameters as upstream initializes them, by name; ``state`` their
     values here (:func:`~patchgen_core.models.toy_models.random_state`).
     """
@@ -46,6 +49,8 @@ class Reference:
         self._models: dict[torch.dtype, PreTrainedModel] = {}
         self._further: dict[BatchRequests, Batches] = {}
         self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
+        self.kept: KeptRuns | None = None
+        self._histories: dict[torch.dtype, History] = {}
         with phase("building models"):
             with auto_models():
                 self._first = build_model(head.upstream, config, torch.float32)
@@ -81,9 +86,35 @@ class Reference:
         followed = self.run(batch, like) if like is not None else None
         is_routed = followed is not None and followed.choices is not None and bool(followed.choices.indices)
         key = (batch.name, dtype, like if is_routed else None)
-        if key not in self._runs or (layers and not self._runs[key].layers):
+        if key not in self._runs and not layers:
+            self._runs[key] = self._find_or_run(batch, dtype, followed)
+        if layers and (key not in self._runs or not self._runs[key].layers):
             self._runs[key] = self._run(batch, dtype, followed, layers)
         return self._runs[key]
+
+    def _find_or_run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None) -> Run:
+        """A kept run of a model in the state that this one is in, or a new one."""
+        kept, history = self.kept, self._histories.setdefault(dtype, History())
+        name = kept.name(self._described, history.state, batch, dtype, like) if kept is not None else ""
+        if kept is None or not name:
+            return self._run(batch, dtype, like, layers=False)
+        found = kept.find(name)
+        if found is not None:
+            history.skip(found.state, partial(self._run_model, batch, dtype, like))
+            return found.run
+        run = self._run(batch, dtype, like, layers=False)
+        kept.add(name, KeptRun(run, history.state))
+        return run
+
+    @cached_property
+    def _described(self) -> str:
+        return self.kept.describe(self.head, self.config, self.state, self.device) if self.kept is not None else ""
+
+    def use_kept(self, kept: KeptRuns | None) -> None:
+        """Use the kept runs of a request."""
+        if kept is not self.kept:
+            self.kept = kept
+            vars(self).pop("_described", None)
 
     def run_exactly(self, batch: ToyBatch, choices_of: torch.dtype, *, layers: bool = False) -> Run:
         """What upstream's model computes of a batch in float64, with the choices of its routers in another dtype.
@@ -109,8 +140,10 @@ class Reference:
     def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None, layers: bool) -> Run:
         where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
         try:
-            with phase("references"), in_float64() if dtype is torch.float64 else nullcontext():
-                run = run_model(self._model(dtype), batch, like=like, layers=layers)
+            with phase("references"):
+                model, history = self._model(dtype), self._histories.setdefault(dtype, History())
+                with history.of(model):
+                    run = self._run_model(batch, dtype, like, layers)
         except Exception as error:
             text = " ".join(str(error).split())
             message = f"{where}, cannot serve as the reference: it raises {type(error).__name__}: {text}"
@@ -118,6 +151,10 @@ class Reference:
         if not bool(run.loss.isfinite()):
             raise PatchgenError(f"{where}, cannot serve as the reference: its loss is {float(run.loss)}")
         return run
+
+    def _run_model(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None, layers: bool = False) -> Run:
+        with in_float64() if dtype is torch.float64 else nullcontext():
+            return run_model(self._model(dtype), batch, like=like, layers=layers)
 
     def _model(self, dtype: torch.dtype) -> PreTrainedModel:
         if dtype not in self._models:
@@ -144,9 +181,11 @@ def _is_same(value: torch.Tensor | None, other: torch.Tensor | None) -> bool:
 
 
 class References:
-    """The references of one upstream module; those of another take their place."""
+    """The references of one upstream module; those of another take their place. ``kept`` are runs of earlier
+    processes that the ones that are asked for may use; None for none."""
 
     def __init__(self) -> None:
+        self.kept: KeptRuns | None = None
         self._module = ""
         self._cache: dict[tuple[str, str, tuple[Builder, ...], str, int], Reference] = {}
 
@@ -160,4 +199,5 @@ class References:
         key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device, seed)
         if key not in self._cache:
             self._cache[key] = Reference(head, config, builders, device, seed)
+        self._cache[key].use_kept(self.kept)
         return self._cache[key]

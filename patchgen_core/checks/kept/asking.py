@@ -11,6 +11,7 @@ from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
 
 SWITCH = "PATCHGEN_KEEP_CHECKS"
@@ -19,12 +20,17 @@ SWITCH = "PATCHGEN_KEEP_CHECKS"
 
 def kept_results(session: Session, path: Path) -> KeptResults | None:
     """What is kept for the project of a config; None where nothing is, or files are being rewritten."""
-    settings = session.settings
-    if not settings.caching or settings.fix or settings.prune or os.environ.get(SWITCH) == "0":
-        return None
     try:
         project = session.project(path)
     except PatchgenError:  # the check says so
+        return None
+    return kept_of_project(session, project)
+
+
+def kept_of_project(session: Session, project: Project) -> KeptResults | None:
+    """What is kept for a project; None where nothing is, or files are being rewritten."""
+    settings = session.settings
+    if not settings.caching or settings.fix or settings.prune or os.environ.get(SWITCH) == "0":
         return None
     if project.upstream:  # another release than the one that models run with
         return None

@@ -23,17 +23,18 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_rivals
 from patchgen_core.checks.kept.closure import Closure, Roots, find_closure, split_references
 from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
-from patchgen_core.checks.kept.machine import machine_states
+from patchgen_core.checks.kept.machine import HARMLESS, machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.sharing import Question, SharedResults
-from patchgen_core.checks.kept.states import States
+from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.result import CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import text_digest
+from patchgen_core.models.run_files import RunPlace, forget_runs
 from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
@@ -73,6 +74,7 @@ class KeptResults:
         self._results: dict[tuple[str, Path, str], tuple[CheckResult, ...] | None] = {}
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
         self._done: list[_Done] = []
+        self._run_places: set[RunPlace] = set()
         self._clean_drift: dict[Path, tuple[CheckResult, ...]] | None = None
 
     @cached_property
@@ -229,10 +231,28 @@ class KeptResults:
     def _listing_closure(self, path: Path) -> Closure:
         return self._closure(path, (self.project.search_root,) if path.name == PYPROJECT else (), True)
 
-    def _closure(self, path: Path, more: tuple[Path, ...], runs_code: bool) -> Closure:
+    def find_run_place(self) -> RunPlace | None:
+        """Where runs of upstream's models are kept; None where it is not known what they depend on."""
+        roots = replace(self._references(), run=True)
+        if roots not in self._closures:
+            self._closures[roots] = find_closure(self._files, roots)
+        closure = self._closures[roots]
+        if not self.machine or closure.unknown:
+            return None
+        inputs = sorted(((key, state) for key, state in closure.inputs.items() if key != SETTINGS), key=repr)
+        context = text_digest(repr((hash_machine(self.machine), inputs)))[:24]
+        place = RunPlace(str(self.store.cache_folder), context, HARMLESS.pattern)
+        self._run_places.add(place)
+        return place
+
+    def _references(self) -> Roots:
+        """What the project names for the process that runs models."""
         project, settings = self.project, self.session.settings
         references = (project.setup, *settings.setups, *project.parity.batches, *settings.toy_batches)
-        own = split_references((*references, *project.kernels))
+        return split_references((*references, *project.kernels))
+
+    def _closure(self, path: Path, more: tuple[Path, ...], runs_code: bool) -> Closure:
+        project, own = self.project, self._references()
         folders = [] if path.name == PYPROJECT else [project.output_folder(path).parent, path.parent]
         folders += [project.parity.toy_root] if project.parity.toy_root is not None else []
         files = own.files if path.name == PYPROJECT else (path, *own.files)
@@ -274,6 +294,8 @@ class KeptResults:
         for path in sorted(self.session.opened_files(self.project)):
             name = self.states.name_of(Path(path))
             is_hidden = any(part.startswith(".") for part in name.split("/"))
+            if path.startswith(f"{self.store.cache_folder}{os.sep}"):
+                continue
             is_known = (
                 is_hidden or name in known or is_own_package(path) or is_metadata(path, self.project.import_roots)
             )
@@ -307,11 +329,12 @@ class KeptResults:
     def close(self) -> None:
         """Keep what was found out, if everything that went in is still what it was."""
         done, self._done = self._done, []
-        if not done or not self.machine:
+        if not (done or self._run_places) or not self.machine:
             return
         now = States(self.project, self._settings)
         try:
             if machine_states(self.project.import_roots, self.project.base) != self.machine:
+                forget_runs(self._run_places)
                 return
             entries = [(each, self._entry(each)) for each in done if self._holds(each, now)]
             self.store.keep([entry for _, entry in entries], self.machine)

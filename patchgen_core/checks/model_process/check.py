@@ -9,11 +9,13 @@ from typing import ClassVar
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.kept.asking import kept_of_project
 from patchgen_core.checks.model_process.process import IMPORT_MODELS, TIME_LIMIT, ModelProcess
 from patchgen_core.checks.model_process.request import BesideRequest
 from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import Location
+from patchgen_core.models.run_files import RunPlace
 from patchgen_core.project.project import Project
 
 DRIFTED = "The generated file has drifted: fix that first."
@@ -24,9 +26,15 @@ def model_process(session: Session, project: Project) -> ModelProcess:
     """The process that runs a project's models and kernels, one for all checks of a session."""
     settings = session.settings
     limit = settings.time_limit if settings.time_limit is not None else TIME_LIMIT
-    return session.resource(
-        project, ModelProcess, lambda: ModelProcess(project, settings.device, settings.isolate, limit, settings.setups)
-    )
+
+    def make() -> ModelProcess:
+        return ModelProcess(project, settings.device, settings.isolate, limit, settings.setups, find_runs)
+
+    def find_runs() -> RunPlace | None:
+        kept = kept_of_project(session, project)
+        return kept.find_run_place() if kept is not None else None
+
+    return session.resource(project, ModelProcess, make)
 
 
 def refuse_device(session: Session, project: Project | None) -> None:

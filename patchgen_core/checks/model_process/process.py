@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, cast
@@ -14,6 +14,7 @@ from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, install_hint
 from patchgen_core.models.environment import Environment
+from patchgen_core.models.run_files import RunPlace
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.workers.worker import Worker, WorkerDied
@@ -46,6 +47,7 @@ class ModelProcess:
         isolate: give every check a process of its own, instead of one to all.
         time_limit: seconds that one check may take.
         setups: references of functions that set up models, beside the project's.
+        find_runs: tells where runs of upstream's models are kept, None for nowhere.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class ModelProcess:
         isolate: bool = False,
         time_limit: float = TIME_LIMIT,
         setups: tuple[str, ...] = (),
+        find_runs: Callable[[], RunPlace | None] = lambda: None,
     ) -> None:
+        self._find_runs = find_runs
         self.project, self.device, self.isolate = project, device, isolate
         self.setups = tuple(filter(None, (project.setup, *setups)))
         self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
@@ -145,8 +149,9 @@ class ModelProcess:
 
     def _request(self, function: str, subject: object = None) -> ModelRequest:
         project = self.project
+        runs = self._find_runs() if subject is not None else None
         return ModelRequest(
-            function, self.device, project.kernels, subject, self.setups, optional_packages=project.optional_packages
+            function, self.device, project.kernels, subject, self.setups, project.optional_packages, runs
         )
 
     def _ask(self, function: str, label: str, subject: object = None) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from patchgen_core.errors import Location
+from patchgen_core.models.run_files import RunPlace
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class ModelRequest:
         kernel_modules: the project's modules that register kernels.
         setups: references of the functions that set up the project's models.
         optional_packages: packages that only some machines have.
+        runs: where runs of upstream's models are kept; None for nowhere.
     """
 
     function: str
@@ -26,6 +28,7 @@ class ModelRequest:
     subject: Any = None
     setups: tuple[str, ...] = ()
     optional_packages: tuple[str, ...] = ()
+    runs: RunPlace | None = None
 
 
 @dataclass(frozen=True)

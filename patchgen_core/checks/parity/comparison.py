@@ -37,6 +37,7 @@ from patchgen_core.models.implementations import (
     why_not_here,
 )
 from patchgen_core.models.interpreter import device_type
+from patchgen_core.models.kept_runs import KeptRuns
 from patchgen_core.models.model_heads import WHOLE_FIRST, find_heads
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.references import References
@@ -51,7 +52,15 @@ def check_request(request: ModelRequest) -> CheckResult:
     register_kernels(request)
     subject: ParityRequest = request.subject
     upstream = import_module(subject.upstream)
-    return check_parity(generated_module(subject), upstream, subject, references(), model_setup(request))
+    generated = generated_module(subject)
+    own = references()
+    own.kept = KeptRuns(request.runs, upstream) if request.runs is not None else None
+    try:
+        return check_parity(generated, upstream, subject, own, model_setup(request))
+    finally:
+        if own.kept is not None:
+            own.kept.write()
+        own.kept = None
 
 
 def check_parity(
