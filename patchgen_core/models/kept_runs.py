@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run
@@ -83,7 +85,7 @@ class KeptRuns:
     def write(self) -> None:
         """Write what was added, unless something of upstream's code is another one now. Nothing comes of a failure
         but that a run is made again."""
-        with phase("keeping runs"):
+        with phase("keeping runs"), suppress(PatchgenError):
             if self._new and describe_upstream(self.upstream, self.place.harmless) == self.state:
                 packed = ((name, _pack(name, run)) for name, run in self._new.items())
                 if all(self.files.write(name, body) for name, body in packed if body):
@@ -123,7 +125,10 @@ def _pack(name: str, kept: KeptRun) -> bytes | None:
         "without_gradient": sorted(run.without_gradient),
         "kinds": run.kinds,
     }
-    return save(tensors, {_ABOUT: json.dumps(about)})
+    try:
+        return save(tensors, {_ABOUT: json.dumps(about)})
+    except (RuntimeError, ValueError):  # of tensors that share memory
+        return None
 
 
 def _order_in_memory(value: Tensor) -> list[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +75,8 @@ class RunFiles:
             part.replace(file)
         except (OSError, PatchgenError) as error:
             self.failure = str(error)
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
             return False
         return True
 

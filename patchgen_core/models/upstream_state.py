@@ -59,7 +59,8 @@ def describe_modules(module: ModuleType) -> Iterator[str]:
             if isinstance(value, type) and _is_upstream(value.__module__) and value.__module__ == name:
                 yield from _members(value)
     layers = [value for value in vars(torch.nn).values() if isinstance(value, type)]
-    for owner in (*(sys.modules[name] for name in _TORCH), *layers, *_CLASSES):
+    owners: list[ModuleType | type] = [*(sys.modules[name] for name in _TORCH), *layers, *_CLASSES]
+    for owner in owners:
         yield from _foreign_members(owner)
 
 

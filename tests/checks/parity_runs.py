@@ -76,6 +76,7 @@ def compare(
     setup: ModelSetup | None = None,
     on_disk: str = "",
     tolerances: tuple[Tolerance, ...] = (),
+    references: References = _REFERENCES,
 ) -> CheckResult:
     """What the check says of a config, before allowances count; of a text that is ``on_disk`` no more, if given."""
     artifact = make(work, text, preamble)
@@ -100,7 +101,7 @@ def compare(
         tolerances=tolerances,
         text=artifact.text if on_disk else None,
     )
-    return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES, setup)
+    return check_parity(module, importlib.import_module(request.upstream), request, references, setup)
 
 
 def edited(target: str, edits: Mapping[str, str], module: str = _VISION_LANGUAGE) -> str:

@@ -18,6 +18,7 @@ from patchgen_core.checks.settings import DEVICES, Settings
 from patchgen_core.cli.items import find_items
 from patchgen_core.cli.printing import add_printing, print_json
 from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.models.run_files import MOST_BYTES, RunFiles
 from patchgen_core.project.named_configs import split_by_project
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
@@ -54,16 +55,19 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     kept = EntryStore(cache.folder)
     is_clearing = options.action == "clear"
     removed, releases = (cache.clear(), cache.clear_releases()) if is_clearing else (0, 0)
-    removed_checks = kept.files.clear() if is_clearing else 0
+    runs = RunFiles(cache.folder)
+    removed_checks, removed_runs = (kept.files.clear(), runs.files.clear()) if is_clearing else (0, 0)
     info = cache.info()
     if options.json:
-        print_json({**_cache_data(info, removed, releases), **_checks_data(kept), "checks_removed": removed_checks})
+        counts = {"checks_removed": removed_checks, "runs_removed": removed_runs}
+        print_json({**_cache_data(info, removed, releases), **_checks_data(kept), **_runs_data(runs), **counts})
     elif is_clearing:
         others = f", {quantity(removed_checks, 'file')} of checks" if removed_checks else ""
+        others += f", {quantity(removed_runs, 'run')} of upstream's models" if removed_runs else ""
         others += f" and {quantity(releases, 'release')}" if releases else ""
         print(f"{quantity(removed, 'result')}{others} removed from '{display_path(info.folder)}'")
     else:
-        print(_cache_text(info, kept))
+        print(_cache_text(info, kept, runs))
     return 0
 
 
@@ -137,12 +141,21 @@ def _checks_data(kept: EntryStore) -> dict[str, int]:
     return {"checks": len(files), "checks_bytes": sum(file.size for file in files)}
 
 
-def _cache_text(info: CacheInfo, kept: EntryStore) -> str:
+def _runs_data(runs: RunFiles) -> dict[str, int]:
+    files = list(runs.files.files())
+    return {"runs": len(files), "runs_bytes": sum(file.size for file in files), "runs_bytes_limit": MOST_BYTES}
+
+
+def _cache_text(info: CacheInfo, kept: EntryStore, runs: RunFiles) -> str:
     size = f"{info.size / 1024:,.0f} KiB" if info.results else "empty"
     lines = [f"'{display_path(info.folder)}': {info.results} of at most {LIMIT} results, {size}"]
     files = _checks_data(kept)
     if files["checks"]:
         lines += [f"{quantity(files['checks'], 'file')} of checks, {files['checks_bytes'] / 1024:,.0f} KiB"]
+    of_runs = _runs_data(runs)
+    if of_runs["runs"]:
+        size, most = (f"{of_runs[name] / 1024**2:,.0f} MiB" for name in ("runs_bytes", "runs_bytes_limit"))
+        lines += [f"{quantity(of_runs['runs'], 'run')} of upstream's models, {size} of at most {most}"]
     if info.releases:
         count = quantity(len(info.releases), "release")
         lines.append(f"{count}, {info.release_size / 1024**2:,.1f} MiB: {', '.join(info.releases)}")
