@@ -1,4 +1,4 @@
-"""A check that uses the results of earlier runs tells what one without them does, whatever was edited meanwhile.
+"""Checks that use the results of earlier runs tell what those without them do, whatever was edited meanwhile.
 
 ``PATCHGEN_EDITS=5000`` makes that many random edits instead of the usual few, and ``PATCHGEN_SEED`` starts with
 others.
@@ -26,6 +26,18 @@ def test_small_project(tmp_path: Path) -> None:
     tally = run_apart(edits(60), SEED, tmp_path)
     assert tally.reused > tally.edits
     assert min(tally.statuses[status] for status in ("clean", "drifted", "error")) > 0
+
+
+def test_all_checks_of_a_small_project(tmp_path: Path) -> None:
+    tally = run_apart(edits(12), SEED, tmp_path, "gate")
+    assert tally.reused > tally.edits
+    assert min(tally.statuses[f"{check} clean"] for check in ("drift", "contract", "world")) > 0
+
+
+@pytest.mark.slow
+def test_all_checks_of_a_model(tmp_path: Path) -> None:
+    tally = run_apart(edits(3), SEED, tmp_path, "models")
+    assert tally.reused > 0
 
 
 def test_zoo(tmp_path: Path) -> None:

@@ -58,6 +58,15 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Question:
+    """What is looked for: an item of a config, with the closure that it has here."""
+
+    path: str
+    item: str
+    inputs: Mapping[tuple[str, str], Any]
+
+
+@dataclass(frozen=True)
 class Machine:
     """The states of a machine by name, for telling which of them changed."""
 

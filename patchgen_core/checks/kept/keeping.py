@@ -15,18 +15,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_rivals
 from patchgen_core.checks.kept.closure import Closure, Roots, find_closure, split_references
-from patchgen_core.checks.kept.entries import Entry, EntryStore, hash_machine
+from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_machine
 from patchgen_core.checks.kept.machine import HARMLESS, machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
-from patchgen_core.checks.kept.sharing import Question, SharedResults
 from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.result import CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
@@ -38,6 +37,9 @@ from patchgen_core.models.run_files import RunPlace, forget_runs
 from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
+
+if TYPE_CHECKING:
+    from patchgen_core.checks.kept.sharing import SharedResults
 
 _HARMLESS_SETTINGS = frozenset(("fix", "prune", "caching", "holds_back"))
 """Nothing is kept in a run that writes or uses no cache, and baselines are applied to what is kept."""
@@ -139,6 +141,8 @@ class KeptResults:
         """What the project shares with other machines; None for nothing."""
         if not self.project.shared_cache.here().place or not self.machine:
             return None
+        from patchgen_core.checks.kept.sharing import SharedResults
+
         return SharedResults(self.project, self.store, self.machine, _settings(self.session.settings))
 
     def expect(self, items: Iterable[tuple[Check, Path, str]]) -> None:

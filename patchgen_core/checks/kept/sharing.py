@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from patchgen_core.checks.kept.contents import package_contents, portable_machine
-from patchgen_core.checks.kept.entries import FORMAT, Entry, EntryStore, decode, hash_machine
+from patchgen_core.checks.kept.entries import FORMAT, Entry, EntryStore, Question, decode, hash_machine
 from patchgen_core.checks.kept.packages import search_path
 from patchgen_core.checks.kept.place_names import PlaceNames
 from patchgen_core.checks.kept.shared_files import SharedFiles
@@ -39,15 +39,6 @@ class _SharedEntry:
     key: str
     entry: Entry
     shared_format: int = SHARED_FORMAT
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is looked for: an item of a config, with the closure that it has here."""
-
-    path: str
-    item: str
-    inputs: Mapping[Input, Any]
 
 
 class SharedResults:
