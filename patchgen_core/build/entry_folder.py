@@ -83,15 +83,15 @@ def check_signed(data: bytes) -> bytes | None:
     return body if head == digest(body).encode() else None
 
 
-def read_signed(file: Path) -> tuple[bytes, os.stat_result] | None:
-    """The body of a signed file, and the file's status; None for what is not there, not whole, too large, or no file:
-    a pipe is not waited for."""
+def read_signed(file: Path, most: int = MOST_BYTES) -> tuple[bytes, os.stat_result] | None:
+    """The body of a signed file of at most so many bytes, and the file's status; None for what is not there, not
+    whole, too large, or no file: a pipe is not waited for."""
     try:
         with open(os.open(file, _FLAGS), "rb") as stream:
             status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
                 return None
-            data = stream.read(MOST_BYTES + 1)
+            data = stream.read(most + 1)
     except OSError:
         return None
     body = check_signed(data)

@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.build.entry_folder import EntryFile, EntryFolder, is_old, touch
+from patchgen_core.build.entry_folder import EntryFile, EntryFolder, is_old, read_signed, sign, touch
 from patchgen_core.errors import PatchgenError
-from patchgen_core.files import digest
 from patchgen_core.project.cache_folder import prepare_folder
 
 FOLDER = "runs"
 MOST_FILES = 32_768
 MOST_BYTES = 2 << 30
 """How much is kept; what was used least recently goes."""
+MOST_BYTES_OF_A_RUN = 64 << 20
 _FILE = re.compile(r"[0-9a-f]{24}-[0-9a-f]{40}\.run(\.\d+)?")
 
 
@@ -52,26 +52,24 @@ class RunFiles:
     def read(self, name: str) -> bytes | None:
         """What is kept by a name; None where there is nothing that can be trusted."""
         file = self.folder / f"{name}.run"
-        try:
-            with open(file, "rb") as stream:
-                status = os.fstat(stream.fileno())
-                head, body = stream.readline(80), stream.read()
-        except OSError:
+        signed = read_signed(file, MOST_BYTES_OF_A_RUN)
+        if signed is None or (hasattr(os, "geteuid") and signed[1].st_uid != os.geteuid()):
             return None
-        if (hasattr(os, "geteuid") and status.st_uid != os.geteuid()) or head != _head(body):
-            return None
+        body, status = signed
         if is_old(status.st_mtime):
             touch(file)
         return body
 
     def write(self, name: str, body: bytes) -> bool:
-        """Keep something by a name; whether that could be done."""
+        """Keep something by a name, unless it is too large; whether a next one may be kept."""
+        if len(body) > MOST_BYTES_OF_A_RUN // 2:
+            return True
         file = self.folder / f"{name}.run"
         part = self.folder / f"{name}.run.{os.getpid()}"
         try:
             prepare_folder(self.cache_folder)
             self.folder.mkdir(exist_ok=True)
-            part.write_bytes(_head(body) + body)
+            part.write_bytes(sign(body))
             part.replace(file)
         except (OSError, PatchgenError) as error:
             self.failure = str(error)
@@ -106,7 +104,3 @@ def _take(files: list[EntryFile], size: int) -> list[Path]:
         paths.append(file.path)
         size -= file.size
     return paths
-
-
-def _head(body: bytes) -> bytes:
-    return f"{digest(body)}\n".encode()

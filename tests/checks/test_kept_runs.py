@@ -219,6 +219,9 @@ def test_what_was_cut_off_changed_or_renamed_counts_as_not_there(place: RunPlace
         assert kept.find(name) is None
     file.write_bytes(data)
     assert kept.find(name) is not None
+    file.unlink()
+    os.mkfifo(file)
+    assert kept.find(name) is None
 
 
 def test_no_more_is_kept_than_a_limit(place: RunPlace, monkeypatch: pytest.MonkeyPatch) -> None:
