@@ -137,12 +137,17 @@ def test_variables_and_packages_that_may_differ_are_named(
     assert rerun(desk) == []
 
 
-def test_a_variable_that_the_project_names_counts(project: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    project.write("proj/deep.py", 'import os\n\n\ndef times(x):\n    return x * len(os.environ["HOME"])\n')
+@pytest.mark.parametrize("name", ["HOME", "CI", "http_proxy"])
+def test_a_variable_that_the_project_names_counts(
+    project: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    text = f'import os\n\n\ndef times(x):\n    return x * len(os.environ.get("{name}", ""))\n'
+    project.write("proj/deep.py", text)
+    monkeypatch.setenv(name, "here")
     rerun(project)
-    desk = copy(project, "desk")
-    monkeypatch.setenv("HOME", "/elsewhere")
-    assert rerun(desk) == ["toy"]
+    assert rerun(copy(project, "alike")) == []
+    monkeypatch.setenv(name, "elsewhere")
+    assert rerun(copy(project, "desk")) == ["toy"]
 
 
 def test_only_those_who_are_to_write_do(desk: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.header import is_generated
 
 _LIBRARIES = (".so", ".pyd")
-_VARIABLE = re.compile(r"""["']([A-Z][A-Z0-9_]{2,})["']""")
+_VARIABLE = re.compile(r"""["']([A-Z][A-Z0-9_]+|[a-z]+_proxy|container)["']""")
 
 
 @dataclass
