@@ -31,7 +31,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
 
-slow: .venv/installed browser server releases forks  ## the tests that take long, which make test leaves out
+slow: .venv/installed browser server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 quick: .venv/installed browser server releases  ## the tests that take little
@@ -136,6 +136,10 @@ bench: .venv/installed  ## what everything costs; those of what is kept and the 
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	$(if $(findstring parity,$(EXTRAS)),$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils")
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
+	touch $@
+
+.venv/ray-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS),ray]"
 	touch $@
 
 .venv/docs/installed: pyproject.toml constraints.txt

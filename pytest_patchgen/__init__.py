@@ -26,6 +26,7 @@ _OPTIONS = (
         "N",
         "run the checks that take long in N processes (default: as many as processors and memory allow)",
     ),
+    ("on", "CLUSTER", "run them on a Ray cluster: ray://host:10001, or ray for the one that is here"),
     ("level", "LEVEL", "how much parity varies beside training steps: quick, standard (the default) or thorough"),
     ("shard", "N/M", "run one of M parts of the checks, such as 2/8: the others are for other jobs"),
     ("shard-by", "REPORT", "divide by the seconds of an earlier run's .json report"),

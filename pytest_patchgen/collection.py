@@ -28,6 +28,7 @@ from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from patchgen_core.project.table import load_project
+from patchgen_core.workers.addresses import check_cluster
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.hook_functions import model_setups, toy_builders
 from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, GateItem, ProjectFile, RunState
@@ -62,6 +63,9 @@ class Collection:
         self.settings = replace(settings, toy_batches=batches, setups=model_setups(config))
         self.shard, self._seconds = _read_shard(config)
         self._jobs = read_jobs("--patchgen-jobs", config.option.patchgen_jobs)
+        self._cluster = check_cluster("--patchgen-on", config.option.patchgen_on)
+        if self._cluster and (self.is_worker or getattr(config.option, "numprocesses", None)):
+            raise PatchgenError("--patchgen-on and workers of pytest-xdist both share out checks: leave one out")
         self.collected: list[Path] = []
         self.places: dict[str, int] = {}
         self._named = _named_configs(config)
@@ -215,7 +219,10 @@ class Collection:
         if self.is_worker:
             return
         self._refuse_machine(names)
-        start_checks(self.session, fresh, self._jobs)
+        try:
+            start_checks(self.session, fresh, self._jobs, self._cluster)
+        except PatchgenError as error:
+            raise pytest.UsageError(f"patchgen: {error}") from None
 
     def _find_fresh(self, items: Sequence[CheckItem]) -> tuple[list[tuple[Check, Path, str]], set[str]]:
         """What of the gate's own checks has to run, and the names of all checks of which something has; the session
@@ -257,7 +264,8 @@ class Collection:
             return
         try:
             for check in self._gate_checks(names):
-                check.refuse_machine(self.project)
+                if not (self._cluster and check.runs_ahead):
+                    check.refuse_machine(self.project)
         except PatchgenError as error:
             raise pytest.UsageError(f"patchgen: {error}") from None
         self._is_machine_known = True

@@ -32,11 +32,12 @@ class Gate:
     """Checks for a session, run in their order.
 
     Args:
-        jobs: how many processes run ahead what takes long; None for as many as this machine has room for.
+        jobs: how many processes run ahead what takes long; None for as many as there is room for.
+        cluster: address of the Ray cluster that they are processes of; empty for this machine.
     """
 
-    def __init__(self, session: Session, checks: Sequence[CheckInfo], jobs: int | None = 1) -> None:
-        self.session, self.jobs = session, jobs
+    def __init__(self, session: Session, checks: Sequence[CheckInfo], jobs: int | None = 1, cluster: str = "") -> None:
+        self.session, self.jobs, self.cluster = session, jobs, cluster
         self.checks = tuple(info.load()(session) for info in checks)
 
     def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
@@ -61,12 +62,13 @@ class Gate:
     def refuse_machine(self, items: Iterable[Item]) -> None:
         """Raise a PatchgenError at once when the machine lacks what the settings ask for and an item has to run."""
         for check in dict.fromkeys(item.check for item in self._find_fresh(items)):
-            check.refuse_machine(self.session.home)
+            if not (self.cluster and check.runs_ahead):
+                check.refuse_machine(self.session.home)
 
     def choose(self, items: Iterable[Item]) -> None:
         """Note what is going to run: configs are made together, and what is slow to start is started."""
         fresh = self._find_fresh(items)
-        start_checks(self.session, [(item.check, item.path, item.name) for item in fresh], self.jobs)
+        start_checks(self.session, [(item.check, item.path, item.name) for item in fresh], self.jobs, self.cluster)
 
     def _find_fresh(self, items: Iterable[Item]) -> list[Item]:
         """The items of which no result is kept; the session gets to know which configs these are about."""

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
     class _ItemsAhead(_Closeable, Protocol):
+        is_elsewhere: bool
+
         def take(self, check: Any, path: Path, item: str) -> tuple[CheckResult, ...] | None: ...
 
     _Resource = TypeVar("_Resource", bound=_Closeable)

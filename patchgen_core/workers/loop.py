@@ -17,6 +17,8 @@ from patchgen_core.workers.generated_modules import import_generated_modules_fro
 from patchgen_core.workers.opened_files import list_opened_files, watch_opened_files
 from patchgen_core.workers.phases import take
 
+_PR_SET_PDEATHSIG = 1
+
 
 def serve(handler: str) -> None:
     """Answer requests with ``handler``, a ``package.module:function``, until the process that asks is gone.
@@ -62,6 +64,14 @@ def _dump_stack_at_death() -> None:
     faulthandler.enable(all_threads=False)
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, all_threads=False)
+
+
+def end_with_parent() -> None:
+    """Have this process, a fork, killed when its parent is gone: somebody may kill that one alone."""
+    if sys.platform == "linux":
+        import ctypes  # which a process that asks for imports need not load
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def dump_no_stack() -> None:

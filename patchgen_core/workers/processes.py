@@ -1,4 +1,4 @@
-"""Units of tasks shared out to processes of this machine."""
+"""Units of tasks shared out to processes, of this machine or of others."""
 
 from __future__ import annotations
 
@@ -6,50 +6,81 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from patchgen_core.errors import PatchgenError
-from patchgen_core.workers.units import Task, Unit
+from patchgen_core.workers.units import Task, Unit, UnitWorker
 from patchgen_core.workers.worker import Worker, WorkerDied
 
 _NO_LIMIT = threading.TIMEOUT_MAX / 2
 _SECONDS_TO_END = 0.2
-_Job = tuple[Task, "Future[Any]"]
+_MOST_DEATHS = 2
 
 
-class ProcessExecutor:
-    """Does units in so many processes, which are started when there is something for them to do.
+class _LocalProcess(Worker):
+    """A process of this machine, which is started by a request."""
 
-    A process that ends without an answer is started anew for the same task, once.
+    def start(self) -> None:
+        """Nothing."""
+
+    def is_ready(self) -> bool:
+        """Always: a request starts what is not there."""
+        return True
+
+
+def make_workers(handler: str, size: int) -> list[_LocalProcess]:
+    """So many processes of this machine, whose requests the ``package.module:function`` answers."""
+    return [_LocalProcess(handler, _NO_LIMIT) for _ in range(size)]
+
+
+@dataclass(eq=False)
+class _Job:
+    """A task, the answer to come, and how many processes have ended over it."""
+
+    task: Task
+    subject: str
+    answer: Future[Any] = field(default_factory=Future)
+    deaths: int = 0
+
+
+class UnitExecutor:
+    """Does units in processes, which are started when there is something for them to do, and end when there is not.
+
+    When a process ends without an answer, the task is done anew, once, by the process that takes the other's place or
+    by one that is free before.
 
     Args:
-        handler: ``package.module:function`` of the function that takes a request and returns its answer there.
-        size: how many processes there are.
-        processors: how many processors they keep busy together; a task that needs more runs alone.
+        processors: how many processors the processes keep busy together, at least one each; a task that needs more
+            runs alone.
     """
 
-    def __init__(self, handler: str, size: int, processors: int) -> None:
-        self._workers = [Worker(handler, _NO_LIMIT) for _ in range(size)]
+    def __init__(self, workers: Sequence[UnitWorker], processors: int) -> None:
+        self._workers = list(workers)
         self._threads: list[threading.Thread] = []
         self._units: deque[list[_Job]] = deque()
-        self._running: dict[Future[Any], Worker] = {}
+        self._running: dict[Future[Any], UnitWorker] = {}
         self._interrupted: set[Future[Any]] = set()
         self._state = threading.Condition()
-        self._processors = _Processors(max(processors, size))
+        self._processors = _Processors(max(processors, len(self._workers)))
+        self._owners: dict[str, UnitWorker] = {}
+        self._at_work = 0
         self._is_closed = False
 
-    def submit(self, units: Sequence[Unit]) -> list[list[Future[Any]]]:
-        """Have units done, begun in their order; the answers to come."""
-        jobs: list[list[_Job]] = [[(task, Future()) for task in unit] for unit in units]
+    def submit(self, units: Sequence[Unit], subjects: Sequence[str] = ()) -> list[list[Future[Any]]]:
+        """Have units done, begun about in their order; the answers to come. A process rather takes units whose subject
+        it has had before."""
+        subjects = subjects or [""] * len(units)
+        jobs = [[_Job(task, subject) for task in unit] for unit, subject in zip(units, subjects, strict=True)]
         with self._state:
             self._units.extend(jobs)
             self._state.notify_all()
         for worker in self._workers[len(self._threads) : len(self._threads) + len(units)]:
             thread = threading.Thread(target=self._work, args=(worker,), daemon=True)
             self._threads.append(thread)
+            self._at_work += 1
             thread.start()
-        return [[answer for _, answer in unit] for unit in jobs]
+        return [[job.answer for job in unit] for unit in jobs]
 
     def interrupt(self, answer: Future[Any]) -> None:
         """End what is being done for an answer that nobody waits for any more."""
@@ -69,47 +100,91 @@ class ProcessExecutor:
         self._processors.close()
         while any(thread.is_alive() for thread in self._threads):
             with self._state:  # a process that was just being started is met the next time
-                for answer, worker in self._running.items():
-                    self._interrupted.add(answer)
+                self._interrupted.update(self._running)
+                for worker in self._workers:
                     worker.interrupt()
             for thread in self._threads:
                 thread.join(_SECONDS_TO_END)
 
-    def _work(self, worker: Worker) -> None:
-        with worker:
-            while (unit := self._next_unit()) is not None:
-                for task, answer in unit:
-                    if not self._is_closed and answer.set_running_or_notify_cancel():
-                        self._do(worker, task, answer)
+    def _work(self, worker: UnitWorker) -> None:
+        with closing(worker):
+            try:
+                while self._wait_for_unit():
+                    worker.start()
+                    while (unit := self._next_unit(worker)) is not None and self._do_unit(worker, unit):
+                        pass
+                    if unit is None:
+                        worker.close()
+            except Exception as error:
+                self._leave(error)
 
-    def _next_unit(self) -> list[_Job] | None:
+    def _wait_for_unit(self) -> bool:
         with self._state:
-            while not self._units and not self._is_closed:
-                self._state.wait()
-            return None if self._is_closed else self._units.popleft()
+            self._state.wait_for(lambda: self._units or self._is_closed)
+            return not self._is_closed
 
-    def _do(self, worker: Worker, task: Task, answer: Future[Any]) -> None:
+    def _next_unit(self, worker: UnitWorker) -> list[_Job] | None:
+        with self._state:
+            if not self._units or self._is_closed:
+                return None
+            near = [self._owners.get(unit[0].subject) for _, unit in zip(range(2 * len(self._workers)), self._units)]
+            place = next((near.index(owner) for owner in (worker, None) if owner in near), 0)
+            unit = self._units[place]
+            del self._units[place]
+            if unit[0].subject:
+                self._owners[unit[0].subject] = worker
+            return unit
+
+    def _leave(self, error: Exception) -> None:
+        """Leave the rest to the other processes; where there is none, or all would fail alike, that is the answer."""
+        with self._state:
+            self._at_work -= 1
+            if isinstance(error, WorkerDied) and self._at_work:
+                return
+            jobs = [job for unit in self._units for job in unit]
+            self._units.clear()
+        for job in jobs:
+            if job.deaths or job.answer.set_running_or_notify_cancel():
+                job.answer.set_exception(error)
+
+    def _do_unit(self, worker: UnitWorker, unit: list[_Job]) -> bool:
+        """Do the tasks of a unit; whether that came to its end. What a process that has ended leaves is for others."""
+        for place, job in enumerate(unit):
+            is_ready = worker.is_ready()
+            if is_ready and not (job.deaths or job.answer.set_running_or_notify_cancel()):
+                continue
+            if not is_ready or not self._do(worker, job):
+                is_over = job.answer.done()
+                with self._state:
+                    left = unit[place + is_over :]
+                    if left and not self._is_closed:
+                        self._units.appendleft(left)
+                        self._state.notify_all()
+                return False
+        return True
+
+    def _do(self, worker: UnitWorker, job: _Job) -> bool:
+        """Do a task; whether its process is still there."""
         try:
-            with self._processors.occupied(task.processors), self._noted(worker, answer):
-                result = self._ask(worker, task, answer)
-        except (PatchgenError, WorkerDied, OSError) as error:
-            answer.set_exception(error)
+            with self._processors.occupied(job.task.processors), self._noted(worker, job.answer):
+                result = worker.ask(job.task.request)
+        except WorkerDied as error:
+            job.deaths += 1
+            if job.deaths == _MOST_DEATHS or job.answer in self._interrupted:
+                job.answer.set_exception(error)
+            return False
+        except Exception as error:
+            job.answer.set_exception(error)
         else:
-            answer.set_result(result)
-
-    def _ask(self, worker: Worker, task: Task, answer: Future[Any]) -> Any:
-        try:
-            return worker.ask(task.request)
-        except WorkerDied:
-            if answer in self._interrupted:
-                raise
-        return worker.ask(task.request)
+            job.answer.set_result(result)
+        return True
 
     @contextmanager
-    def _noted(self, worker: Worker, answer: Future[Any]) -> Iterator[None]:
+    def _noted(self, worker: UnitWorker, answer: Future[Any]) -> Iterator[None]:
         """Know which process is at work for an answer."""
         with self._state:
             if self._is_closed:
+                self._interrupted.add(answer)
                 raise WorkerDied("the run has ended", "")
             self._running[answer] = worker
         try:

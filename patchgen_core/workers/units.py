@@ -20,11 +20,31 @@ Unit = Sequence[Task]
 """Tasks that one process does, one after the other, because they share what it learns."""
 
 
+class UnitWorker(Protocol):
+    """A process, here or on another machine, and the one that takes its place after it has died."""
+
+    def start(self) -> None:
+        """Wait until the process is there, however long another one occupies its place."""
+
+    def is_ready(self) -> bool:
+        """Whether it is there."""
+
+    def ask(self, request: object) -> Any:
+        """The answer to a request; a :class:`~patchgen_core.workers.worker.WorkerDied` where the process ended."""
+
+    def interrupt(self) -> None:
+        """End what the process does for another thread."""
+
+    def close(self) -> None:
+        """End the process."""
+
+
 class Executor(Protocol):
     """Where units are done: in processes of this machine, or on a cluster."""
 
-    def submit(self, units: Sequence[Unit]) -> list[list[Future[Any]]]:
-        """Have units done, begun in their order; the answers to come, a list for each unit.
+    def submit(self, units: Sequence[Unit], subjects: Sequence[str] = ()) -> list[list[Future[Any]]]:
+        """Have units done, begun about in their order; the answers to come, a list for each unit. What each is about
+        may be told: a process then rather takes units about what it knows.
 
         An answer that does not come is a :class:`~patchgen_core.workers.worker.WorkerDied`, and a PatchgenError that a
         request raised is that of its answer.

@@ -101,6 +101,17 @@ def test_items_of_a_folder_stay_together_unless_they_take_long() -> None:
     assert [len(unit) for unit in units] == [*[1] * 40, 4, 8]
 
 
+def test_items_run_near_their_places() -> None:
+    """As they come when the cheap ones of all models run before the others."""
+    check = AheadCheck(Session(None, Settings()))
+    models = [Path(f"/models/{number}/{number}_gpu.py") for number in range(40)]
+    items = [(check, path, name) for name in ("import", "parity[eager]", "sharded[sp2]") for path in models]
+    units = divide_items(items, 2)
+    assert sorted(item for unit in units for item in unit) == sorted(items)
+    assert max(items.index(unit[-1]) - items.index(unit[0]) for unit in units) < len(items) / 2
+    assert [items.index(unit[0]) for unit in units] == sorted(items.index(unit[0]) for unit in units)
+
+
 def test_the_plugin_hands_out_results_in_their_order(gated: Workspace, pytester: pytest.Pytester) -> None:
     for name in ("clean", "other"):
         gated.config(PATCH, f"{name}/{name}_gpu_patch_gen_config.py")

@@ -11,7 +11,7 @@ import pytest
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.machine import available_memory, count_processors
-from patchgen_core.workers.processes import ProcessExecutor
+from patchgen_core.workers.processes import UnitExecutor, make_workers
 from patchgen_core.workers.units import Task
 from patchgen_core.workers.worker import WorkerDied
 
@@ -40,6 +40,11 @@ def run(request):
     if kind == "hang":
         Path(value).write_text(str(os.getpid()))
         time.sleep(600)
+    if kind == "meet":
+        folder, number = value
+        (folder / f"{os.getpid()}-{number}").touch()
+        while len(list(folder.glob("*-*"))) < number:
+            time.sleep(0.01)
     if kind == "note":
         start = time.monotonic()
         time.sleep(0.3)
@@ -49,11 +54,11 @@ def run(request):
 
 
 @pytest.fixture
-def executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProcessExecutor]:
+def executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UnitExecutor]:
     """Two processes with two processors."""
     (tmp_path / "unit_tasks.py").write_text(HANDLER, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    executor = ProcessExecutor("unit_tasks:run", 2, 2)
+    executor = UnitExecutor(make_workers("unit_tasks:run", 2), 2)
     yield executor
     executor.close()
 
@@ -73,7 +78,7 @@ def is_running(process: int) -> bool:
     return True
 
 
-def test_a_unit_stays_in_one_process_and_keeps_its_order(executor: ProcessExecutor) -> None:
+def test_a_unit_stays_in_one_process_and_keeps_its_order(executor: UnitExecutor) -> None:
     units = [[Task(("tell", f"{unit}{number}")) for number in range(3)] for unit in "abcd"]
     answers = [[answer.result(60) for answer in unit] for unit in executor.submit(units)]
     assert len({process for unit in answers for process, _ in unit}) <= 2
@@ -82,7 +87,14 @@ def test_a_unit_stays_in_one_process_and_keeps_its_order(executor: ProcessExecut
         assert unit[-1][1][-3:] == [f"{name}0", f"{name}1", f"{name}2"]
 
 
-def test_a_process_that_ends_is_started_anew_once(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_a_process_rather_takes_what_it_knows(executor: UnitExecutor, tmp_path: Path) -> None:
+    meetings = [(tmp_path, 2), (tmp_path, 2), (tmp_path, 4), (tmp_path, 4)]
+    answers = executor.submit([[Task(("meet", meeting))] for meeting in meetings], ["a", "b", "b", "a"])
+    first, second, third, fourth = (answer.result(60)[0] for (answer,) in answers)
+    assert first == fourth != second == third
+
+
+def test_a_process_that_ends_is_started_anew_once(executor: UnitExecutor, tmp_path: Path) -> None:
     tasks = [("die once", str(tmp_path / "mark")), ("die", ""), ("refuse", ""), ("tell", "last")]
     once, dies, refuses, last = executor.submit([[Task(task) for task in tasks]])[0]
     assert once.result(60) == "alive"
@@ -93,9 +105,7 @@ def test_a_process_that_ends_is_started_anew_once(executor: ProcessExecutor, tmp
     assert last.result(60)[1][-1] == "last"
 
 
-def test_what_nobody_waits_for_is_ended_and_the_rest_of_its_unit_done(
-    executor: ProcessExecutor, tmp_path: Path
-) -> None:
+def test_what_nobody_waits_for_is_ended_and_the_rest_of_its_unit_done(executor: UnitExecutor, tmp_path: Path) -> None:
     started = tmp_path / "started"
     hangs, last = executor.submit([[Task(("hang", str(started))), Task(("tell", "last"))]])[0]
     until(lambda: started.exists() and started.read_text())
@@ -104,7 +114,7 @@ def test_what_nobody_waits_for_is_ended_and_the_rest_of_its_unit_done(
     assert not is_running(int(started.read_text()))
 
 
-def test_closing_ends_what_runs(executor: ProcessExecutor, tmp_path: Path) -> None:
+def test_closing_ends_what_runs(executor: UnitExecutor, tmp_path: Path) -> None:
     started = tmp_path / "started"
     executor.submit([[Task(("hang", str(started)))], [Task(("hang", str(tmp_path / "other")))]])
     until(lambda: started.exists() and started.read_text())
@@ -112,7 +122,7 @@ def test_closing_ends_what_runs(executor: ProcessExecutor, tmp_path: Path) -> No
     assert not is_running(int(started.read_text()))
 
 
-def test_a_task_for_two_processors_runs_alone(executor: ProcessExecutor) -> None:
+def test_a_task_for_two_processors_runs_alone(executor: UnitExecutor) -> None:
     units = [[Task(("note", ""), processors) for processors in (1, 2)] for _ in range(2)]
     answers = [[answer.result(60) for answer in unit] for unit in executor.submit(units)]
     whole = [unit[1] for unit in answers]

@@ -22,7 +22,7 @@ from types import TracebackType
 from patchgen_core.checks.imports.module_text import give_text
 from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.frames import load_answer
-from patchgen_core.workers.loop import dump_no_stack
+from patchgen_core.workers.loop import dump_no_stack, end_with_parent
 from patchgen_core.workers.phases import phase
 
 CAN_FORK = hasattr(os, "fork")
@@ -121,6 +121,7 @@ def _fork() -> int:
 
 
 def _import_and_report(request: ImportRequest, output: int, answer: int) -> None:
+    end_with_parent()
     os.dup2(output, 1)
     os.dup2(output, 2)
     report = _import(request)

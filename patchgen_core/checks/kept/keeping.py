@@ -285,10 +285,14 @@ class KeptResults:
         if not results or any(result.status != "clean" for result in results):
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray()
-        if not reason:
+        if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(result)) for result in results)
             self._done.append(_Done(path, item, closure, inputs, seconds, packed))
         return tuple(_with_note(result, reason) for result in results)
+
+    def _is_elsewhere(self) -> bool:
+        """Whether checks run on other machines, of whose packages and processors nothing is known here."""
+        return self.session.items_ahead is not None and self.session.items_ahead.is_elsewhere
 
     def _find_stray(self) -> str:
         """What is wrong where a process has read a file of the project that no closure has."""

@@ -23,10 +23,14 @@ ItemPlace = tuple[Check, Path, str]
 
 
 class ItemsAhead:
-    """The items of a session that an executor runs; :meth:`take` hands out what each comes to, in any order."""
+    """The items of a session that an executor runs; :meth:`take` hands out what each comes to, in any order.
 
-    def __init__(self, session: Session, executor: Executor) -> None:
-        self.session, self._executor = session, executor
+    Args:
+        is_elsewhere: whether it runs them on other machines, of which results are not kept for this one.
+    """
+
+    def __init__(self, session: Session, executor: Executor, is_elsewhere: bool = False) -> None:
+        self.session, self._executor, self.is_elsewhere = session, executor, is_elsewhere
         self._answers: dict[tuple[str, Path, str], Future[ItemAnswer]] = {}
 
     def submit(self, units: Iterable[Sequence[ItemPlace]]) -> None:
@@ -36,7 +40,8 @@ class ItemsAhead:
         for path, names in self.session.chosen.items():
             folders.setdefault(path.parent, {})[path] = frozenset(names)
         tasks = [[self._task(*item, folders.get(item[1].parent, {})) for item in unit] for unit in units]
-        for unit, answers in zip(units, self._executor.submit(tasks), strict=True):
+        models = [str(unit[0][1].parent) for unit in units]
+        for unit, answers in zip(units, self._executor.submit(tasks, models), strict=True):
             for (check, path, item), answer in zip(unit, answers, strict=True):
                 self._answers[check.name, path, item] = answer
 

@@ -13,7 +13,7 @@ from patchgen_core.checks.shards import usual_seconds
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.machine import available_memory, count_processors, has_accelerator
-from patchgen_core.workers.processes import ProcessExecutor
+from patchgen_core.workers.processes import UnitExecutor, make_workers
 
 _MEMORY_OF_PROCESS = 2 * 2**30
 """Bytes for a process that runs models, with the ranks that it starts."""
@@ -59,13 +59,13 @@ def run_in_processes(session: Session, items: Iterable[ItemPlace], jobs: int | N
     return True
 
 
-class _Processes(ProcessExecutor):
+class _Processes(UnitExecutor):
     """Processes that run items, and what the processes with their models are forked from."""
 
     def __init__(self, size: int) -> None:
         self._fork_server: ForkServer = make_fork_server()
         self._fork_server.start()
-        super().__init__(HANDLER, size, count_processors())
+        super().__init__(make_workers(HANDLER, size), count_processors())
 
     def close(self) -> None:
         """End them all."""
@@ -75,12 +75,28 @@ class _Processes(ProcessExecutor):
 
 def divide_items(items: Sequence[ItemPlace], jobs: int) -> list[list[ItemPlace]]:
     """Items that should run in one process because they share what upstream's model computes: those of a folder, of a
-    config where that is too long to wait for, and else each by itself. In the order of their first items."""
+    config where that is too long to wait for, and else each by itself. In the order of their first items, and no item
+    far from its place: somebody waits for them in their order."""
     fair = max(_SHARED, _length(items) / (jobs * _PARTS))
     units: list[list[ItemPlace]] = []
-    for folder in _group(items, lambda item: item[1].parent):
-        units += [folder] if _length(folder) <= fair else list(_split(folder, fair))
+    for near in _cut(items, jobs * fair):
+        for folder in _group(near, lambda item: item[1].parent):
+            units += [folder] if _length(folder) <= fair else list(_split(folder, fair))
     return units
+
+
+def _cut(items: Sequence[ItemPlace], seconds: float) -> Iterator[list[ItemPlace]]:
+    """Items in their order, in parts that take about so long. A folder's that follow each other stay together."""
+    part: list[ItemPlace] = []
+    length = 0.0
+    for item in items:
+        if length >= seconds and part[-1][1].parent != item[1].parent:
+            yield part
+            part, length = [], 0.0
+        part.append(item)
+        length += usual_seconds(item[2])
+    if part:
+        yield part
 
 
 def _split(items: Sequence[ItemPlace], fair: float) -> Iterator[list[ItemPlace]]:

@@ -37,6 +37,7 @@ from patchgen_core.report.gate.terminal import (
     summary_line,
 )
 from patchgen_core.report.same_causes import find_told
+from patchgen_core.workers.addresses import check_cluster
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -57,6 +58,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
     jobs = "run the checks that take long in N processes (default: as many as processors and memory allow)"
     add("-j", "--jobs", metavar="N", help=jobs)
+    add("--on", metavar="CLUSTER", help="run them on a Ray cluster: ray://host:10001, or ray for the one that is here")
     add("--level", help=f"how much parity varies: {', '.join(LEVELS)} (default: that of the project, or {STANDARD})")
     add("--shard", metavar="N/M", help="run one of M parts, such as 2/8: the others are for other jobs")
     add("--shard-by", type=Path, metavar="REPORT", help="divide by the seconds of an earlier run's .json report")
@@ -78,6 +80,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -> int:
     if options.report is not None:
         check_report_name(options.report)
+    options.on = check_cluster("--on", options.on)
     checks = choose_checks(options)
     names = [check.name for check in checks]
     settings = read_settings(options, "", names)
@@ -86,7 +89,7 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     root = home.base
     session = Session(home, settings, artifacts=names != [DRIFT])
     try:
-        gate = Gate(session, checks, read_jobs("--jobs", options.jobs))
+        gate = Gate(session, checks, read_jobs("--jobs", options.jobs), options.on)
         items = [item for part, paths in parts for item in find_items(gate, part, paths)]
         items = _choose_part(gate, items, options, root)
         gate.refuse_machine(items)
