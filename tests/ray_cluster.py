@@ -17,6 +17,7 @@ class LocalCluster:
     """A head that runs nothing, and nodes of one processor each."""
 
     def __init__(self, nodes: int) -> None:
+        os.environ.setdefault("RAY_raylet_start_wait_time_s", "180")  # of a busy machine
         self.port = PORT + os.getpid() % 20_000
         head = {"num_cpus": 0, "include_dashboard": False, "ray_client_server_port": self.port}
         cluster = importlib.import_module("ray.cluster_utils").Cluster  # which only make slow installs
