@@ -98,7 +98,7 @@ def photographed(
     """A PNG of the page that a command makes.
 
     Args:
-        arguments: of ``patchgen``, which must not find that something must change.
+        arguments: of ``patchgen``, which may find that something must change.
         project: folder of the project.
         folder: folder for the page and the browser's profile.
         size: of the picture.
@@ -107,7 +107,7 @@ def photographed(
     page = folder / "page.html"
     command = [sys.executable, "-m", "patchgen_core", *arguments, "--html", str(page)]
     run = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.returncode < 2, run.stdout + run.stderr
     browser = start_browser(folder / "profile")
     try:
         browser.show_as(*size)

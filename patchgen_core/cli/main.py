@@ -11,6 +11,7 @@ import contextlib
 import gc
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from patchgen_core.cli import flags
 from patchgen_core.cli.printing import make_console, print_json
 from patchgen_core.cli.subcommands import find_subcommand
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
@@ -68,7 +69,9 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
         complete(lambda word: _choose_parser(word, project, prog)[1], project)
     arguments = list(argv) if project is not None else _move_project(argv)
     command, parser = _choose_parser(arguments[0] if arguments else "", project, prog)
-    options = parser.parse_args(arguments[1:] if command else arguments)
+    options, unknown = parser.parse_known_args(arguments[1:] if command else arguments)
+    if unknown:
+        parser.error(_unknown_text(parser, unknown))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -94,6 +97,14 @@ def _choose_parser(word: str, project: Project | None, prog: str) -> tuple[Subco
     if project is None:
         _add_project(parser)
     return command, parser
+
+
+def _unknown_text(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str:
+    """That a parser does not know some arguments, with the nearest flag that it has."""
+    message = f"unrecognized arguments: {' '.join(arguments)}"
+    flag = arguments[0].partition("=")[0]
+    hint = did_you_mean(flag, re.findall(r"--[\w-]+", parser.format_usage())) if flag.startswith("--") else ""
+    return f"{message}\n  {hint}" if hint else message
 
 
 def _move_project(argv: Sequence[str]) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
+from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean, display_path
 from patchgen_core.project.file_tree import module_file, walk_files
 from patchgen_core.project.parity_settings import ParitySettings
 from patchgen_core.project.pyproject import PYPROJECT, key_line
@@ -145,7 +145,7 @@ class Project:
             path = Path(os.path.abspath(name))
             if path.is_file():
                 return path
-            raise PatchgenError(f"there is no config file '{name}'")
+            raise PatchgenError(f"there is no config file '{name}' in this project", None, self._near_path(path))
         module = name
         if self.legacy_patches_prefix and _below(name, LEGACY_FOLDER) is not None:
             module = f"{self.legacy_patches_prefix}{name[len(LEGACY_FOLDER) :]}"
@@ -162,9 +162,21 @@ class Project:
         hint = (
             did_you_mean(module, inside or modules)
             or (inside and f"Did you mean '{inside[0]}'?")
-            or f"Its configs are below '{display_path(self.search_root)}'."
+            or _near_package(module, modules)
+            or self._where
         )
         raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
+
+    @property
+    def _where(self) -> str:
+        return f"Its configs are below '{display_path(self.search_root)}'."
+
+    def _near_path(self, path: Path) -> str:
+        """A hint at the config, or the folder with one, whose path is nearest to another."""
+        configs = self.find_configs()
+        folders = {folder for file in configs for folder in file.parents if folder.is_relative_to(self.search_root)}
+        near = did_you_mean(display_path(path), map(display_path, (*configs, *folders)))
+        return near or self._where
 
     def package_folder(self, name: str) -> Path:
         """The folder of a package below ``package_prefix``, whether there is one or not."""
@@ -218,6 +230,13 @@ def _makes_a_config(path: Path) -> bool:
         return True
     calls = (stmt.value for stmt in tree.body if isinstance(stmt, (ast.Assign, ast.AnnAssign)))
     return any(isinstance(c, ast.Call) and ast.unparse(c.func).endswith("PatchConfig") for c in calls)
+
+
+def _near_package(module: str, modules: Sequence[str]) -> str:
+    """A hint at a config of the package whose name is nearest to a module's."""
+    packages = {other.rpartition(".")[0]: other for other in reversed(modules)}
+    near = closest(module, packages)
+    return f"Did you mean '{packages[near]}'?" if near is not None else ""
 
 
 def no_configs(project: Project) -> PatchgenError:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+ABSORB = "Run 'patchgen absorb' to turn what was edited by hand into patches instead."
+"""What to do about a hand edit that is wanted."""
+
 
 def quantity(number: int, word: str) -> str:
     """A number of things: ``1 patch``, ``2 patches``, ``0 configs``."""

@@ -106,7 +106,7 @@ def test_any_text_can_be_shown_on_any_terminal(gated: Workspace, encoding: str) 
 def test_huge_difference_is_shown_in_seconds(gated: Workspace) -> None:
     generated(gated).write_text("".join(f"x{number % 7} = {number}\n" for number in range(20_000)))
     started = time.monotonic()
-    done = gated.patchgen("--check")
+    done = gated.patchgen("--check", "-v")
     assert done.returncode == 1
     assert done.stdout.count("\n-x") == 20_000
     assert time.monotonic() - started < 10

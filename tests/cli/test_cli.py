@@ -102,7 +102,10 @@ def test_check_reports_and_fix_mends(two: Workspace) -> None:
     assert done.returncode == 1
     assert f"drifted  {MODULE}  edited by hand: Norm.forward changed\n" in done.stdout
     assert "-        return x * 3\n+        return x * 2\n" in done.stdout
-    assert done.stdout.endswith("Run 'patchgen --check --fix' to rewrite what drifted.\n")
+    assert done.stdout.endswith(
+        "Run 'patchgen --check --fix' to rewrite what drifted.\n"
+        "Run 'patchgen absorb' to turn what was edited by hand into patches instead.\n"
+    )
     fixed = two.patchgen("--check", "--fix")
     assert fixed.returncode == 0
     assert f"fixed    {MODULE}" in fixed.stdout

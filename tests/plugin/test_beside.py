@@ -136,9 +136,10 @@ def test_a_run_without_a_terminal_is_red_as_well(red: Workspace, pytester: pytes
 @both
 def test_quiet(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, red, "--patchgen", "-q", "-n", workers)
-    summary, command = section(str(result.stdout), "patchgen")
+    summary, command, other = section(str(result.stdout), "patchgen")
     assert summary == "1 config, 4 checks: 3 ok, 1 drifted."
     assert command.startswith("Run 'pytest --patchgen-fix")
+    assert other == "Run 'patchgen absorb' to turn what was edited by hand into patches instead."
     result.stdout.no_fnmatch_line("patchgen: *")
     result.stdout.fnmatch_lines(["edited by hand: rotate changed", "-    return x", "+    return -x"])
     result.stdout.fnmatch_lines([f"FAILED {DRIFT} - edited by hand: rotate changed"])

@@ -67,9 +67,10 @@ def test_section_has_the_table_the_counts_and_what_mends(red: Workspace, pyteste
         ["proj.models.toy.toy_gpu_patch_gen_config", "drifted: edited by hand", "ok", "ok"],
         ["pyproject.toml", "failed: orphan", "-", "-"],
     ]
-    summary, fix, prune = section(result)[4:]
+    summary, fix, absorb, prune = section(result)[4:]
     assert summary == "2 configs, 7 checks: 2 ok, 2 skipped, 1 failed, 1 drifted, 1 error."
     assert re.fullmatch(r"Run 'pytest --patchgen-fix\b.*' to rewrite what drifted\.", fix)
+    assert absorb == "Run 'patchgen absorb' to turn what was edited by hand into patches instead."
     assert re.fullmatch(r"Run 'pytest --patchgen-prune\b.*' to remove orphans\.", prune)
     quiet = run(pytester, red, "--patchgen", "-q", "-n", "1")
     assert section(quiet)[0].startswith("2 configs, 7 checks: ")

@@ -188,9 +188,15 @@ def test_a_config_is_named_by_module_path_or_shorthand(tmp_path: Path, monkeypat
             "there is no patch config 'proj.models.toy' in this project\n"
             "  Did you mean 'proj.models.toy.a_patch_gen_config'?",
         ),
-        ("nowhere/a.py", "there is no config file 'nowhere/a.py'"),
-        ("a.py", "there is no config file 'a.py'"),
-        ("proj/models", "there is no config file 'proj/models'"),
+        (
+            "nowhere/a.py",
+            "there is no config file 'nowhere/a.py' in this project\n  Its configs are below 'proj/models'.",
+        ),
+        ("a.py", "there is no config file 'a.py' in this project\n  Its configs are below 'proj/models'."),
+        (
+            "proj/models",
+            "there is no config file 'proj/models' in this project\n  Its configs are below 'proj/models'.",
+        ),
     ],
 )
 def test_a_word_that_means_no_config_is_an_error(tmp_path: Path, name: str, expected: str) -> None:

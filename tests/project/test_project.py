@@ -129,7 +129,7 @@ def test_without_a_table_the_error_shows_what_to_write(tmp_path: Path) -> None:
 
 KNOWN = "search_root, package_prefix, legacy_patches_prefix, ruff_extra_ignore, ruff_isolated, diffs, real_imports"
 KNOWN += ", optional_packages, select, ignore, per_config_ignore, severity, baseline, kernels, setup, cache_dir"
-KNOWN += ", parity, sharded"
+KNOWN += ", parity, sharded, shared_cache"
 BAD = {
     "slip": (
         f"{TABLE}ruf_isolated = true\n",

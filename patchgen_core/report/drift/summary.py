@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
-from patchgen_core.report.words import quantity, state_count
+from patchgen_core.report.words import ABSORB, quantity, state_count
 
 if TYPE_CHECKING:
     from patchgen_core.build.results import DriftReport
@@ -29,6 +29,8 @@ def drift_summary(report: DriftReport, fix: str = "patchgen --check --fix") -> I
     yield f"{quantity(len(report.results), 'config')}: {', '.join(parts)}.", "red" if report.exit_code else "green"
     if counts["drifted"]:
         yield f"Run '{fix}' to rewrite what drifted.", "cyan"
+        if any(cause.kind == "edited by hand" for result in report.results for cause in result.causes):
+            yield ABSORB, "cyan"
     if report.orphans:
         yield f"Run '{fix} --prune' to remove orphans.", "cyan"
 

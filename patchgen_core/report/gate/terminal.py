@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from patchgen_core.checks.result import BAD, STATUS_STYLE, CheckResult
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.gate.report import GateReport, find_worst, is_config
-from patchgen_core.report.words import age, quantity
+from patchgen_core.report.words import ABSORB, age, quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,6 +138,8 @@ def mending_lines(report: GateReport, commands: Commands) -> Iterator[Line]:
     """What to run next."""
     if any(result.status == "drifted" for result in report.results):
         yield ((f"Run '{commands.fix}' to rewrite what drifted.", "cyan"),)
+        if any(cause.kind == "edited by hand" for result in report.bad for cause in result.causes):
+            yield ((ABSORB, "cyan"),)
     if report.codes:
         yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for an explanation of the findings.", "cyan"),)
     if any(cause.kind == "orphan" for result in report.bad for cause in result.causes):
