@@ -73,7 +73,7 @@ class Cluster:
             _log_messages(self._ray)
         except Exception as error:
             text = " ".join(str(error).split())
-            raise PatchgenError(f"there is no use of the Ray cluster '{address}': {text}") from None
+            raise PatchgenError(f"the Ray cluster '{address}' cannot be used: {text}") from None
 
     def count(self, resource: str) -> int:
         """How many of a resource the cluster has, such as ``CPU``."""
@@ -182,9 +182,7 @@ def _refuse_deaf(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_CONNECT).close()
     except OSError as error:
-        message = (
-            f"there is no use of the Ray cluster '{address}': nobody answers at '{text}': {error.strerror or error}"
-        )
+        message = f"nothing answers at '{text}' for the Ray cluster '{address}': {error.strerror or error}"
         raise PatchgenError(message, None, "Is it running, and is the port that of its clients?") from None
 
 

@@ -13,12 +13,12 @@ from tests.build.edited_project import States, write_states
 from tests.checks.acme_project import CONFIG, KERNELS, SETTINGS, SETUP, SLOTS
 
 PLAN = """
-from patchgen import ParallelPlan
+from patchgen_core.parallel_plan import ParallelPlan
 from torch.distributed.tensor import Shard
 
 
 def get_parallel_plan():
-    return ParallelPlan({"model.layers.*.mlp.up_proj.weight": Shard(0)})
+    return ParallelPlan(extra_parallel_plan={"ep": {"model.layers.*.mlp.up_proj.weight": Shard(0)}})
 """
 
 

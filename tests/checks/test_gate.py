@@ -119,7 +119,7 @@ def test_files_are_rewritten_and_orphans_removed(gated: Workspace) -> None:
         (["--device=gpu"], "error: models cannot run on the device 'gpu': there is no such device\n"),
         (["--time-limit=soon"], "error: --time-limit takes a number of seconds, not 'soon'\n"),
         (["--report=gate.txt"], "error: report file 'gate.txt' must end in .json, .md, .html or .sarif\n"),
-        (["nowhere.py"], "error: there is no config file 'nowhere.py'\n"),
+        (["nowhere.py"], "error: there is no config file 'nowhere.py' in this project\n"),
         (["tests"], "error: there is no patch config in tests: its name ends in '_patch_gen_config.py'\n"),
     ],
 )
