@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,8 @@ GREEN = {
 
 
 def project_in(folder: Path) -> Project:
-    (folder / "acme/models").mkdir(parents=True)
+    """A project that has no folder for models yet."""
+    (folder / "acme").mkdir(parents=True)
     (folder / "pyproject.toml").write_text(SETTINGS, encoding="utf-8")
     return load_project(folder)
 
@@ -61,6 +63,7 @@ def test_patches_what_fits(name: str, made: tuple[Path, dict[str, NewResult]]) -
     targets = [patch.target for patch in result.patches]
     assert targets[: len(GREEN[name])] == GREEN[name]
     assert (result.errors, result.warnings) == ((), ())
+    assert re.search(rf'@config.edit_method\(\s*"{GREEN[name][0]}"', result.config.read_text(encoding="utf-8"))
     assert {path.name for path, _ in result.files if "experts" in str(result.patches)} >= (
         {"parallel_plan.py", "checkpoint_tensor_converter.py"} if name in ("dots1", "qwen2_moe") else set()
     )

@@ -31,7 +31,8 @@ class Importers:
         """The names that they import from it; of those that import the module itself, every word."""
         words: set[str] = set()
         stem = self.module.rpartition(".")[2]
-        for path in walk_files(self.project.search_root):
+        root = self.project.search_root
+        for path in walk_files(root) if root.is_dir() else ():
             if path.suffix == ".py" and path != self.path:
                 text = read_text(path) or ""
                 if stem in text:

@@ -30,8 +30,9 @@ class References:
 
     @cached_property
     def _texts(self) -> Mapping[Path, str]:
-        paths = (path for path in walk_files(self.project.search_root) if path.suffix == ".py")
-        return {path: read_text(path) or "" for path in paths}
+        root = self.project.search_root
+        paths = walk_files(root) if root.is_dir() else ()
+        return {path: read_text(path) or "" for path in paths if path.suffix == ".py"}
 
     def calls(self, path: Path, name: str) -> dict[Path, list[cst.Call]]:
         """The calls that take a function of a file as a replacement, file by file.
