@@ -10,68 +10,9 @@ import pytest
 from patchgen_core.authoring.slim.slim import Slimmed, slim
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.definitions import compare_code, read_definitions
-from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace, generated
+from tests.authoring.slimmed import BODY, HEAD, UPSTREAM_TEXT, config_text
+from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 
-UPSTREAM_TEXT = '''
-from lib import Extra, add, decorator, gather, kernel, log, mix
-
-
-class Layer:
-    def forward(self, x, mask=None, **kwargs: Extra):
-        """Runs it."""
-        residual = x
-        # The norm of all
-        x = self.norm(x)
-        x, weights = self.attention(
-            x,
-            mask=mask,
-            scale=self.scale,
-            **kwargs,
-        )
-        if mask is None:
-            x = x * 2
-            x = x + 1
-        else:
-            x = x * 3
-        for name in self.names:
-            x = self.parts[name](x)
-        x = residual + x
-        return x
-
-
-@decorator
-def rotate(q, k):
-    q = q * 2
-    k = k * 2
-    q = q + 1
-    k = k + 1
-    return q, k
-
-
-def turn(q, k):
-    q = q * 4
-    k = k + 2
-    return q, k
-'''
-BODY = """        residual = x
-        x = self.norm(x)
-        x, weights = self.attention(
-            x,
-            mask=mask,
-            scale=self.scale,
-            **kwargs,
-        )
-        if mask is None:
-            x = x * 2
-            x = x + 1
-        else:
-            x = x * 3
-        for name in self.names:
-            x = self.parts[name](x)
-        x = residual + x
-        return x
-""".replace("\n    ", "\n").removeprefix("    ")
-HEAD = '# Why it is so\n@config.override_method("Layer.forward", description="Faster")\n'
 CASES = {
     "guard": (
         (BODY, f"    if self.fused:\n        return self.fused(x)\n{BODY}"),
@@ -140,10 +81,6 @@ def _slimmed(work: Workspace, replacement: str, head: str = HEAD) -> Slimmed:
     return result
 
 
-def _config(work: Workspace) -> str:
-    return (work.models / CONFIG).read_text()
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_change_becomes_the_edit_that_says_it(work: Workspace, name: str) -> None:
     (old, new), expected = CASES[name]
@@ -151,7 +88,7 @@ def test_a_change_becomes_the_edit_that_says_it(work: Workspace, name: str) -> N
     assert old in text
     result = _slimmed(work, text.replace(old, new))
     assert result.left == ()
-    assert _config(work) == f"{PREAMBLE}# Why it is so\n{expected}"
+    assert config_text(work) == f"{PREAMBLE}# Why it is so\n{expected}"
     [patch] = result.patches
     assert patch.after < patch.before
 
@@ -188,7 +125,7 @@ def test_another_branch_and_an_item_of_a_dict_are_edits_of_their_own(work: Works
     assert work.patchgen("--all", "--diff").returncode == 0
     [result] = slim(Selection(work.project))
     assert (result.left, len(result.patches), work.check().exit_code) == ((), 1, 0)
-    text = _config(work).removeprefix(PREAMBLE)
+    text = config_text(work).removeprefix(PREAMBLE)
     assert [text.count(line) for line in ("head(x)", "x + y", '"mask": None', "return")] == [0, 0, 0, 0]
     assert '@config.edit_function("rotate", at="if x.ends:")\ndef call_log(x):\n    ...\n    log(x)\n' in text
     assert "    if ...:\n        ...\n    elif fused:\n        x = x * 0\n" in text
@@ -202,7 +139,7 @@ def test_several_changes_become_an_edit_each(work: Workspace) -> None:
     )
     result = _slimmed(work, text)
     assert len(result.patches) == 1
-    assert [line for line in _config(work).split("\n") if line.startswith(("@config", "def ", "config.add"))] == [
+    assert [line for line in config_text(work).split("\n") if line.startswith(("@config", "def ", "config.add"))] == [
         'config.add_parameter("Layer.forward", "causal=True", after="mask", description="Faster")',
         '@config.edit_method("Layer.forward", at="x = x * 3")',
         "def fast(x):",
@@ -238,7 +175,7 @@ def test_what_edits_cannot_say_stays_and_is_told(work: Workspace, replacement: s
     result = _slimmed(work, replacement)
     assert result.patches == ()
     assert f"Layer.forward: {reason}" in result.left
-    assert _config(work) == f"{PREAMBLE}{HEAD}{replacement}"
+    assert config_text(work) == f"{PREAMBLE}{HEAD}{replacement}"
 
 
 def test_new_code_stays_a_replacement(work: Workspace) -> None:
@@ -256,7 +193,7 @@ def test_decorators_that_a_replacement_takes_away_are_dropped(work: Workspace) -
     head = '@config.replace_function("rotate", description="Other")\n'
     body = "    q = q * 2\n    k = k * 2\n    q = q + 1\n    k = k + 1\n    return q, k\n"
     _slimmed(work, f"def turn(q, k):\n    log(q)\n{body}", head)
-    assert _config(work) == (
+    assert config_text(work) == (
         f'{PREAMBLE}@config.edit_function("rotate", description="Other")\ndef turn(q):\n    log(q)\n    ...\n'
         '\n\nconfig.drop_decorators("rotate", "decorator")\n'
     )
@@ -297,8 +234,8 @@ def test_a_statement_beside_it_tells_one_of_two_equal_ones(work: Workspace, chan
     before = read_definitions(generated(work).read_text())
     [result] = slim(Selection(work.project))
     assert [patch.targets for patch in result.patches] == [("Block.forward",)]
-    assert 'at="""\n    x = self.feed(...)\n    x = residual + x\n    """' in _config(work)
-    assert _config(work).endswith(f":\n{edit}")
+    assert 'at="""\n    x = self.feed(...)\n    x = residual + x\n    """' in config_text(work)
+    assert config_text(work).endswith(f":\n{edit}")
     assert not compare_code(before, read_definitions(generated(work).read_text()))
 
 
@@ -315,7 +252,7 @@ def test_edits_may_be_as_long_where_they_repeat_much_less(work: Workspace) -> No
 def test_parameters_that_a_replacement_lacks_are_removed(work: Workspace) -> None:
     text = f"def fast(self, x, **kwargs):\n{BODY}".replace("        mask=mask,\n", "").replace("if mask", "if x")
     _slimmed(work, text)
-    assert 'config.remove_parameter("Layer.forward", "mask", description="Faster")\n' in _config(work)
+    assert 'config.remove_parameter("Layer.forward", "mask", description="Faster")\n' in config_text(work)
 
 
 DOCUMENTED = """
@@ -347,7 +284,7 @@ def test_what_a_docstring_says_of_a_new_parameter_comes_along(work: Workspace) -
     assert work.patchgen("--all", "--diff").returncode == 0
     [result] = slim(Selection(work.project))
     assert len(result.patches) == 1
-    assert '    documentation="""\n    sizes (`list`):\n        Of all pictures.\n    """,\n' in _config(work)
+    assert '    documentation="""\n    sizes (`list`):\n        Of all pictures.\n    """,\n' in config_text(work)
     assert (
         '        r"""\n        sizes (`list`):\n            Of all pictures.\n        """\n'
         in generated(work).read_text()
@@ -358,115 +295,11 @@ def test_check_says_what_would_be_done_and_writes_nothing(work: Workspace) -> No
     work.upstream(UPSTREAM_TEXT)
     work.config(f"{HEAD}def fast(self, x, mask=None, **kwargs):\n{BODY.replace('return x', 'return +x')}")
     assert work.patchgen("--all", "--diff").returncode == 0
-    before = _config(work)
+    before = config_text(work)
     done = work.patchgen("slim", "--check")
     assert done.returncode == 1
     assert done.stdout.endswith("1 replacement would become edits, 16 lines less.\n")
-    assert _config(work) == before
+    assert config_text(work) == before
     data = json.loads(work.patchgen("slim", "--json").stdout)
     assert data["configs"][0]["patches"] == [{"targets": ["Layer.forward"], "line": 7, "before": 19, "after": 3}]
     assert work.patchgen("slim", "--check").returncode == 0
-
-
-OTHER = "acme.models.other.modeling_other"
-NPU, SHARED = "toy/toy_npu_patch_gen_config.py", "toy/replacements.py"
-REPLACEMENT = (
-    f"def fast(self, x, mask=None, **kwargs):\n    assert x\n{BODY.replace('return x', 'return ToyOutput(x)')}"
-)
-IMPORTS = "from patchgen import PatchConfig\nfrom proj.models.toy.{} import fast\n\n"
-
-
-def _share(work: Workspace, upstream: str = UPSTREAM_TEXT, home: str = SHARED) -> list[Slimmed]:
-    """What becomes of a replacement that two configs have; that the code of both stays the same is looked at here."""
-    work.upstream(f"{UPSTREAM_TEXT}\n\nclass ToyOutput: ...\n")
-    work.upstream(f"{upstream}\n\nclass OtherOutput: ...\n".replace("Layer", "Tier"), OTHER)
-    module = home.partition("/")[2].removesuffix(".py")
-    imports = IMPORTS.format(module)
-    if home == CONFIG:
-        work.config(f"{HEAD}{REPLACEMENT}")
-    else:
-        work.write(f"proj/models/{home}", f'"""Shared."""\n\n\n# Why it is so\n{REPLACEMENT}')
-        use = f'{imports}config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_gpu.py")\n'
-        work.config(f'{use}config.override_method("Layer.forward", fast, description="Faster")\n', preamble="")
-    use = f'{imports}config = PatchConfig("{OTHER}", "patched_modeling_toy_npu.py")\n'
-    call = (
-        'config.override_method("Tier.forward", replacement=fast, name_map={"Toy": "Other"}, description="Faster")\n'
-    )
-    work.config(use + call, NPU, preamble="")
-    assert work.patchgen("--all", "--diff").returncode == 0
-    files = sorted(work.models.glob("toy/generated/*.py"))
-    before = [read_definitions(file.read_text()) for file in files]
-    results = slim(Selection(work.project))
-    assert not any(compare_code(old, read_definitions(f.read_text())) for old, f in zip(before, files, strict=True))
-    assert work.check().exit_code == 0
-    return results
-
-
-EXPECTED = '''"""Shared."""
-
-from patchgen import Edits
-
-
-# Why it is so
-fast = Edits()
-
-
-@fast.edit
-def fast_1(x):
-    assert x
-    ...
-
-
-@fast.edit(at="return x")
-def call_ToyOutput(x):
-    return ToyOutput(x)
-'''
-
-
-def test_a_replacement_that_configs_share_becomes_edits_that_they_share(work: Workspace) -> None:
-    results = _share(work)
-    assert [(patch.targets, patch.after) for result in results for patch in result.patches] == [
-        (("Layer.forward", "Tier.forward"), 8)
-    ]
-    shared = (work.models / SHARED).read_text()
-    assert shared == EXPECTED
-    assert 'config.edit_method("Layer.forward", fast, description="Faster")\n' in _config(work)
-    use = (work.models / NPU).read_text()
-    assert 'config.edit_method("Tier.forward", edit=fast, name_map={"Toy": "Other"}, description="Faster")\n' in use
-    text = (work.models / "toy/generated/patched_modeling_toy_npu.py").read_text()
-    assert "    # Why it is so\n    def forward(" in text
-    assert "return OtherOutput(x)\n" in text
-
-
-def test_one_that_a_config_declares_and_another_imports_does_as_well(work: Workspace) -> None:
-    _share(work, home=CONFIG)
-    assert _config(work).endswith('config.edit_method("Layer.forward", edit=fast, description="Faster")\n')
-    assert "fast = Edits()\n" in _config(work)
-
-
-def test_it_stays_where_upstreams_texts_of_its_targets_differ(work: Workspace) -> None:
-    results = _share(work, UPSTREAM_TEXT.replace("x = residual + x", "x = x + residual"))
-    assert [patch for result in results for patch in result.patches] == []
-    [reason] = [reason for result in results for reason in result.left]
-    assert reason.startswith(
-        "Layer.forward: the code of proj.models.toy.toy_npu_patch_gen_config would not be the same"
-    )
-
-
-def test_it_stays_where_something_else_is_done_with_it(work: Workspace) -> None:
-    work.upstream(f"{UPSTREAM_TEXT}\n\nclass ToyOutput: ...\n")
-    work.config(f"{HEAD}{REPLACEMENT}\n\nALL = [fast]\n")
-    [result] = slim(Selection(work.project))
-    assert result.patches == ()
-    assert "its replacement is used in another way at" in result.left[0]
-    assert result.left[0].endswith("toy/toy_gpu_patch_gen_config.py:28")
-
-
-def test_hand_edits_are_no_victims(work: Workspace) -> None:
-    work.upstream(UPSTREAM_TEXT)
-    work.config(f"{HEAD}def fast(self, x, mask=None, **kwargs):\n{BODY.replace('return x', 'return +x')}")
-    assert work.patchgen("--all", "--diff").returncode == 0
-    generated(work).write_text(generated(work).read_text().replace("return +x", "return -x"))
-    done = work.patchgen("slim")
-    assert done.returncode == 2
-    assert "this generated file was edited by hand" in done.stderr

@@ -93,11 +93,7 @@ def adopt(
     source = read_source(upstream.path)
     config = AdoptedConfig(run, source, target_file)
     if not config.changes:
-        hint = (
-            " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch everything off?"
-        )
-        message = f"{run.patcher} changes nothing in '{run.upstream}' that a config could declare"
-        raise PatchgenError(message, hint=hint)
+        raise _nothing(run, config)
     if run.upstream.startswith("transformers."):
         base = find_upstream(BASE_MODULE, project.import_roots)
         config.keep_initial_values(find_incomplete_starts(source, read_source(base.path)))
@@ -107,6 +103,12 @@ def adopt(
     write_files([(path, text)])
     findings, all_notes = (*config.findings, *wrong), (*config.notes, *notes)
     return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)
+
+
+def _nothing(run: PatcherRun, config: AdoptedConfig) -> PatchgenError:
+    reasons = " ".join(f"{finding.message}." for finding in config.findings)
+    message = f"{run.patcher} changes nothing in '{run.upstream}' that a config could declare"
+    return PatchgenError(message, hint=reasons or "Do its arguments switch everything off?")
 
 
 def _command(

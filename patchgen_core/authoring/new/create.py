@@ -72,17 +72,7 @@ def create_new(
     upstream = read_upstream(types, types.find(model_type))
     name = upstream.model.identifier
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
-    objections: dict[str, Unpatched] = {}
-    for _ in range(_MOST_ROUNDS):
-        module_patches, raw_texts = _write_texts(project, types, upstream, config, objections)
-        sources.put(config, raw_texts[0].text)
-        generated = generate_config(Loader(project, sources), config)
-        more = _objections(module_patches.patches, generated, raw_texts[0].text)
-        if not more:
-            break
-        objections.update(more)
-    if generated.artifact is not None:
-        raw_texts[0] = RawText(config, slim_new(project, sources, config))
+    module_patches, raw_texts = _write_accepted_texts(project, types, upstream, config, sources)
     texts = [(raw.path, new.text) for raw, new in zip(raw_texts, normalize(raw_texts, project))]
     sources.put(*texts[0])
     generated = generate_config(Loader(project, sources), config)
@@ -103,6 +93,24 @@ def create_new(
         () if dry_run else tuple(write_files(files)),
         generated.artifact.diff,
     )
+
+
+def _write_accepted_texts(
+    project: Project, types: ModelTypes, upstream: UpstreamSource, config: Path, sources: SourceCache
+) -> tuple[ModulePatches, list[RawText]]:
+    """What can be patched and no contract rule objects to, and the raw texts, with edits in the config's."""
+    objections: dict[str, Unpatched] = {}
+    for _ in range(_MOST_ROUNDS):
+        module_patches, raw_texts = _write_texts(project, types, upstream, config, objections)
+        sources.put(config, raw_texts[0].text)
+        generated = generate_config(Loader(project, sources), config)
+        more = _objections(module_patches.patches, generated, raw_texts[0].text)
+        if not more:
+            break
+        objections.update(more)
+    if generated.artifact is not None:
+        raw_texts[0] = RawText(config, slim_new(project, sources, config))
+    return module_patches, raw_texts
 
 
 def _write_texts(
