@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean, display_path
 from patchgen_core.project.import_name import refuse_other_patchgen
-from patchgen_core.project.parity_settings import ParitySettings, read_settings
+from patchgen_core.project.parity_settings import read_settings
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
-from patchgen_core.project.severity_settings import Severity, read_severity
-from patchgen_core.project.sharded_settings import ShardedSettings, read_sharded_settings
-from patchgen_core.project.shared_cache_settings import SharedCacheSettings, read_shared_cache_settings
+from patchgen_core.project.severity_settings import read_severity
+from patchgen_core.project.sharded_settings import read_sharded_settings
+from patchgen_core.project.shared_cache_settings import read_shared_cache_settings
+
+_READERS: Mapping[str, Callable[[Any, Callable[[str], Location]], Any]] = {
+    "sharded": read_sharded_settings,
+    "shared_cache": read_shared_cache_settings,
+    "severity": read_severity,
+}
+"""What reads the tables in the table, beside that of parity."""
 
 
 def load_project(start: Path | None = None) -> Project:
@@ -62,14 +69,8 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
         if key not in types:
             hint = did_you_mean(key, types) or f"Known keys: {', '.join(types)}."
             problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
-        elif key == "parity":
-            values[key] = _parity(path, value, problems)
-        elif key == "sharded":
-            values[key] = _sharded(path, value, problems)
-        elif key == "shared_cache":
-            values[key] = _shared_cache(path, value, problems)
-        elif key == "severity":
-            values[key] = _severity(path, value, problems)
+        elif key == "parity" or key in _READERS:
+            values[key] = _read_part(path, key, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
             problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
         else:
@@ -82,52 +83,19 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
     return Project(root=path.parent, **values)
 
 
-def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
-    def at(key: str) -> Location:
-        line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
-        return Location(str(path), line)
+def _read_part(path: Path, key: str, table: Any, problems: list[Problem]) -> Any:
+    """The settings of a table in the table; what is wrong with it goes to the problems."""
+
+    def at(name: str) -> Location:
+        return Location(str(path), key_line(path, name, f"tool.patchgen.{key}") or key_line(path, key))
 
     try:
-        return read_settings(table, path.parent, at)
+        if key == "parity":
+            return read_settings(table, path.parent, at)
+        return _READERS[key](table, at)
     except PatchgenError as error:
         problems += error.problems
-        return ParitySettings()
-
-
-def _sharded(path: Path, table: Any, problems: list[Problem]) -> ShardedSettings:
-    def at(key: str) -> Location:
-        line = key_line(path, key, "tool.patchgen.sharded") or key_line(path, "sharded")
-        return Location(str(path), line)
-
-    try:
-        return read_sharded_settings(table, at)
-    except PatchgenError as error:
-        problems += error.problems
-        return ShardedSettings()
-
-
-def _shared_cache(path: Path, table: Any, problems: list[Problem]) -> SharedCacheSettings:
-    def at(key: str) -> Location:
-        line = key_line(path, key, "tool.patchgen.shared_cache") or key_line(path, "shared_cache")
-        return Location(str(path), line)
-
-    try:
-        return read_shared_cache_settings(table, at)
-    except PatchgenError as error:
-        problems += error.problems
-        return SharedCacheSettings()
-
-
-def _severity(path: Path, table: Any, problems: list[Problem]) -> tuple[Severity, ...]:
-    def at(key: str) -> Location:
-        line = key_line(path, key, "tool.patchgen.severity") or key_line(path, "severity")
-        return Location(str(path), line)
-
-    try:
-        return read_severity(table, at)
-    except PatchgenError as error:
-        problems += error.problems
-        return ()
+        return None
 
 
 def _mismatch(key: str, annotation: str, value: Any) -> str | None:
