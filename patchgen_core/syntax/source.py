@@ -248,10 +248,22 @@ def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
     try:
         return SourceFile(path, text, ast.parse(text, filename=str(path)), contents)
     except (SyntaxError, ValueError, RecursionError) as error:
+        _refuse_markers(path, text)
         line = getattr(error, "lineno", 0) or 0
         message = getattr(error, "msg", None) or str(error)
         line_text = text.split("\n")[line - 1].strip() if line else ""
         raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=line_text) from None
+
+
+def _refuse_markers(path: Path, text: str) -> None:
+    """Raise a PatchgenError that names the first conflict marker of a text that is no Python, if it has whole ones."""
+    lines = text.split("\n")
+    starts = [number for number, line in enumerate(lines, 1) if line.startswith("<<<<<<< ")]
+    ends = [number for number, line in enumerate(lines, 1) if line.startswith(">>>>>>> ")]
+    if starts and ends and starts[0] < ends[-1]:
+        count = f"the {len(starts)} conflicts" if len(starts) > 1 else "the conflict"
+        hint = f"Resolve {count}: keep what is right of the sides, and delete the lines with the markers."
+        raise PatchgenError("conflict markers are left", Location(str(path), starts[0]), hint, lines[starts[0] - 1])
 
 
 def is_python(text: str) -> bool:

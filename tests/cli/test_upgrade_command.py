@@ -117,7 +117,8 @@ def test_configs_can_be_named(upgraded: Upgraded, capsys: pytest.CaptureFixture[
         (["--to", "2.0", "--source", "next"], "not allowed with argument"),
         (["--to", "2.0", "--no-gate"], "--no-gate needs --apply"),
         (["--to", "2.0", "--allow-dirty"], "--allow-dirty needs --apply"),
-        (["--to", "2.0", "--write-conflicts"], "--write-conflicts needs --apply"),
+        (["--to", "2.0", "--markers"], "--markers needs --apply"),
+        (["--to", "2.0", "--write-conflicts"], "--markers needs --apply"),
         (["--to", "latest", "--offline"], "--offline cannot tell the latest release"),
     ],
 )
@@ -238,9 +239,31 @@ def test_conflict_is_left_or_written_with_markers(upgraded: Upgraded, capsys: py
     assert (applied["merged"], len(applied["left"])) == ([], 1)
     assert upgraded.config.read_text() == text
     upgraded.git("checkout", "--quiet", ".")
-    assert upgraded.run("--apply", "--no-gate", "--write-conflicts") == 1
-    assert "<<<<<<< " in upgraded.config.read_text()
+    assert upgraded.run("--apply", "--no-gate", "--markers") == 1
     assert "1 written with conflict markers" in capsys.readouterr().out
+    lines = upgraded.config.read_text().splitlines()
+    first = lines.index("<<<<<<< ours")
+    assert [line.strip() for line in lines[first : first + 7]] == [
+        "<<<<<<< ours",
+        "scaled = kept * 3",
+        "||||||| base",
+        "scaled = kept * 1",
+        "=======",
+        "scaled = kept * 2",
+        ">>>>>>> theirs",
+    ]
+    place = upgraded.config.relative_to(upgraded.work.root)
+    for command in (["gate", "--checks", "drift"], ["--check"], [*TO, "--source", str(upgraded.next)]):
+        assert main(command) in (1, 2)
+        told = "".join(capsys.readouterr())
+        assert f"{place}:{first + 1}: conflict markers are left" in told.replace("error: ", ""), told
+        assert "Resolve the conflict: " in told
+        assert "Traceback" not in told
+    lines[first : first + 7] = ["    scaled = kept * 6"]
+    upgraded.config.write_text("\n".join([*lines, ""]))
+    upgraded.git("commit", "--quiet", "--all", "--message", "resolved")
+    fix(upgraded.work.check())
+    assert main(["gate", "--checks", "drift"]) == 0
 
 
 def test_checked_in_files_are_found_by_any_spelling_of_their_version(

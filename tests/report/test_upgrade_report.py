@@ -200,7 +200,7 @@ def test_next_steps_say_what_to_run_delete_change_and_merge() -> None:
     assert titles == [
         "Delete these patches: upstream does the same now:",
         "Change these patches: they no longer fit:",
-        "Merge these by hand (--apply --write-conflicts marks the places):",
+        "Merge these by hand (--apply --markers marks the places):",
     ]
     parts = dict(zip(titles, re.split("|".join(map(re.escape, titles)), steps)[1:]))
     assert ":50: rotate: now upstream" in parts[titles[0]]

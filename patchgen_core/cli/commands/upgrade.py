@@ -65,7 +65,9 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--apply", action="store_true", help="write what merges cleanly, regenerate, and run the gate")
     add("--allow-dirty", action="store_true", help="with --apply: even if git has uncommitted changes")
-    add("--write-conflicts", action="store_true", help="with --apply: write conflicts too, with markers")
+    marks_help = "with --apply: write conflicts too, with markers around all three sides, for editors that know them"
+    add("--markers", action="store_true", help=marks_help)
+    add("--write-conflicts", action="store_true", dest="markers", help="the same as --markers")
     add("--no-gate", action="store_true", help="with --apply: do not run the gate")
 
 
@@ -91,7 +93,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    for name in ("allow_dirty", "write_conflicts", "no_gate"):
+    for name in ("allow_dirty", "markers", "no_gate"):
         if getattr(options, name) and not options.apply:
             options.usage_error(f"--{name.replace('_', '-')} needs --apply")
     if options.offline and options.to == "latest":
@@ -154,7 +156,7 @@ class _Front:
         places = [patch.location for config in configs for patch in config.patches]
         places += [rebase.location for config in configs for rebase in config.rebases]
         self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
-        is_allowed, marks = options.allow_dirty, options.write_conflicts
+        is_allowed, marks = options.allow_dirty, options.markers
         self.applied = apply(self.project, self.report, self.release, allow_dirty=is_allowed, conflicts=marks)
         if not options.json:
             print_applied(self.console, self._with_places(self.applied))

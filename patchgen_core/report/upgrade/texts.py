@@ -316,7 +316,7 @@ class Step:
 _DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = _STEPS = (
     "Delete these patches: upstream does the same now",
     "Change these patches: they no longer fit",
-    "Merge these by hand (--apply --write-conflicts marks the places)",
+    "Merge these by hand (--apply --markers marks the places)",
     "Check these after --apply",
     "Look at these",
 )
