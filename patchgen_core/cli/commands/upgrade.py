@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from patchgen_core.project.named_configs import find_named_configs, find_named_p
 from patchgen_core.project.project import Project
 
 if TYPE_CHECKING:
+    from patchgen_core.errors import Location
     from patchgen_core.report.upgrade.texts import Step
     from patchgen_core.upgrade.moved_lines import MovedLines
     from patchgen_core.upgrade.package_configs import PackageConfigs
@@ -64,6 +66,8 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("writing")
     add = group.add_argument
     add("--apply", action="store_true", help="write what merges cleanly, regenerate, and run the gate")
+    asks = "ask what to do about each patch that does not merge, and about the merges; then as --apply"
+    add("--interactive", action="store_true", help=asks)
     add("--allow-dirty", action="store_true", help="with --apply: even if git has uncommitted changes")
     marks_help = "with --apply: write conflicts too, with markers around all three sides, for editors that know them"
     add("--markers", action="store_true", help=marks_help)
@@ -93,11 +97,25 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
+    if options.interactive:
+        _check_terminal(options)
+        options.apply = True
     for name in ("allow_dirty", "markers", "no_gate"):
         if getattr(options, name) and not options.apply:
             options.usage_error(f"--{name.replace('_', '-')} needs --apply")
     if options.offline and options.to == "latest":
         options.usage_error("--offline cannot tell the latest release: name a version, or give --wheel or --source")
+
+
+def _check_terminal(options: argparse.Namespace) -> None:
+    """Refuse to ask where nobody can answer."""
+    if options.json:
+        options.usage_error("--interactive asks in a terminal, and --json is for machines: choose one of them")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        options.usage_error(
+            "--interactive asks questions, and standard input or output is no terminal: --apply writes what merges "
+            "cleanly, --apply --markers the conflicts as well"
+        )
 
 
 def _release(options: argparse.Namespace, releases: Releases, selection: PackageConfigs) -> Release:
@@ -117,13 +135,18 @@ class _Front:
         self.applied: Applied | None = None
         self.shifts: MovedLines | None = None
         self.gate: GateRun | None = None
+        self.skipped: tuple[Location, ...] = ()
 
     def run(self) -> int:
         """Do all of it; returns the exit code."""
         from patchgen_core.report.upgrade.terminal import print_steps, print_upgrade
 
         options, report = self.options, self.report
-        if not options.json:
+        if options.interactive:
+            if not self._ask():
+                return report.exit_code or 1
+            report = self.report
+        elif not options.json:
             print_upgrade(self.console, report, options.verbose)
         if options.apply:
             self._apply()
@@ -147,6 +170,19 @@ class _Front:
 
         return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
 
+    def _ask(self) -> bool:
+        """Ask what a person has to decide; returns whether to write that."""
+        from patchgen_core.cli.deciding import Session
+        from patchgen_core.report.upgrade.texts import headline
+        from patchgen_core.upgrade.deciding.decisions import Decisions
+        from patchgen_core.upgrade.deciding.trials import Trials
+
+        self.console.print(headline(self.report), soft_wrap=True)
+        trials = Trials(self.project, self.report, self.release)
+        outcome = Session(self.console, self.report, trials, Decisions(self.project)).run()
+        self.report, self.skipped = outcome.report, outcome.skipped
+        return outcome.is_written
+
     def _apply(self) -> None:
         from patchgen_core.report.upgrade.terminal import print_applied
         from patchgen_core.upgrade.moved_lines import MovedLines
@@ -157,7 +193,14 @@ class _Front:
         places += [rebase.location for config in configs for rebase in config.rebases]
         self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
         is_allowed, marks = options.allow_dirty, options.markers
-        self.applied = apply(self.project, self.report, self.release, allow_dirty=is_allowed, conflicts=marks)
+        self.applied = apply(
+            self.project,
+            self.report,
+            self.release,
+            allow_dirty=is_allowed,
+            conflicts=marks,
+            skipped=() if marks else self.skipped,
+        )
         if not options.json:
             print_applied(self.console, self._with_places(self.applied))
 

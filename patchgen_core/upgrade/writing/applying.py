@@ -46,6 +46,7 @@ def apply(
     *,
     allow_dirty: bool = False,
     conflicts: bool = False,
+    skipped: Collection[Location] = (),
 ) -> Applied:
     """Write what an upgrade carried over into the configs, and generate these against the new release.
 
@@ -56,6 +57,7 @@ def apply(
     Args:
         allow_dirty: write even where git could not take back what is written.
         conflicts: write what has conflicts as well, with conflict markers. Its config does not load then.
+        skipped: the places of replacements that a person left as they are for now.
 
     Raises:
         PatchgenError: files of the project are not committed, or git cannot tell; ruff cannot run; or a file cannot be
@@ -65,6 +67,8 @@ def apply(
         refuse_dirty(project.base)
     rehearsal = Rehearsal(project, report, release.folder, release.version)
     candidates, omissions = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
+    omissions += [Omission(c.rebase, "it was skipped") for c in candidates if c.rebase.location in skipped]
+    candidates = [candidate for candidate in candidates if candidate.rebase.location not in skipped]
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, result, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     omissions += more

@@ -116,13 +116,15 @@ def run_gate(
     configs: Sequence[Path],
     release: Release,
     *,
+    checks: Sequence[str] = (),
     echo: Echo | None = None,
     color: bool = False,
 ) -> GateRun:
     """Run the gate over configs in a process of its own, with a release in place of the installed one.
 
     Where the release does not import here, because it needs what is not installed or because there is no torch, only
-    the checks run that import nothing of it. `echo` gets what the gate prints, as it comes.
+    the checks run that import nothing of it. `checks` names those to run, in place of all. `echo` gets what the gate
+    prints, as it comes.
 
     Raises:
         PatchgenError: no process can be started.
@@ -130,7 +132,8 @@ def run_gate(
     version = f"{release.distribution} {release.version}"
     environment = _environment(release)
     reason = _obstacle(release, environment, project.base)
-    options = ["--checks", ",".join(STATIC)] if reason else []
+    chosen = [name for name in checks or STATIC if name in STATIC] if reason else checks
+    options = ["--checks", ",".join(chosen)] if chosen else []
     environment = {**environment, "FORCE_COLOR": "1"} if color else environment
     code, output, results = _run(project, [*options, *map(str, configs)], environment, echo)
     return GateRun(code, output, not reason, reason, results, version)

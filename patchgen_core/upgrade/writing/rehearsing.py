@@ -90,17 +90,23 @@ class Rehearsal:
         files = {place: self.files.get(Path(place.file)) for place in places}
         return [(file.path, pin_version(file, place.line, self.version)) for place, file in files.items()]
 
-    # --- making them -----------------------------------------------------------------------------------
-
-    def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> RehearsalResult:
-        """What some configs make when candidates are written, and they are pinned to the release."""
+    def load(
+        self, candidates: Sequence[Candidate], keys: Sequence[Key]
+    ) -> tuple[list[LoadedConfig], dict[Key, tuple[Problem, ...]], SourceCache]:
+        """The configs of some files as they are with candidates written, why others do not load, and their texts."""
         sources = SourceCache()
         try:
             for path, file in rewrite(self.project, self.files, candidates, self.pins(keys)).items():
                 sources.put(path, file.text)
         except PatchgenError as error:
-            return RehearsalResult({}, dict.fromkeys(keys, error.problems))
-        loaded, problems = self._load(dict.fromkeys(Path(path) for path, _ in keys), sources)
+            return [], dict.fromkeys(keys, error.problems), sources
+        return *self._load(dict.fromkeys(Path(path) for path, _ in keys), sources), sources
+
+    # --- making them -----------------------------------------------------------------------------------
+
+    def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> RehearsalResult:
+        """What some configs make when candidates are written, and they are pinned to the release."""
+        loaded, problems, sources = self.load(candidates, keys)
         outcomes = make_outcomes(self.project, [entry for entry in loaded if _key(entry) in keys], sources)
         artifacts = {}
         for outcome in outcomes:
