@@ -1,0 +1,1 @@
+"""``patchgen lsp``: a language server for patch configs and generated files."""

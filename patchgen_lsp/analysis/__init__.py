@@ -1,0 +1,1 @@
+"""What a process beside the server finds out about configs and generated files."""

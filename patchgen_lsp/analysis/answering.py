@@ -1,0 +1,88 @@
+"""The other side of :class:`~patchgen_lsp.analyst.Analyst`: what a process does with a request."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import Settings
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.cache_folder import cache_folder
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
+from patchgen_core.project.pyproject import PYPROJECT
+from patchgen_lsp.analysis.diagnostics import diagnose, diagnose_problems
+from patchgen_lsp.analysis.workbench import Workbench
+from patchgen_lsp.request import Request
+
+_FEATURES: dict[str, str] = {}
+"""Where the question of each kind is answered: ``module:function``, of a workbench and a request."""
+_MOST_GARBAGE = 50
+"""Requests after which cycles are looked for: syntax trees are full of them."""
+
+
+class _Desk:
+    """The workbenches of all projects that files are open of, while their settings stay the same."""
+
+    def __init__(self) -> None:
+        self._benches: dict[Path, tuple[Project, Workbench]] = {}
+        self.requests = 0
+
+    def bench(self, path: Path) -> Workbench:
+        """The workbench of a file's project; a PatchgenError where there is none, or its settings are wrong."""
+        project = Session(None, Settings()).project(path)
+        known = self._benches.get(project.base)
+        if known is None or known[0] != project:
+            known = self._benches[project.base] = (project, Workbench(project))
+        return known[1]
+
+    def forget_failures(self) -> None:
+        """Have what failed tried again."""
+        for _, bench in self._benches.values():
+            bench.forget_failures()
+
+
+@functools.lru_cache(maxsize=1)
+def _desk() -> _Desk:
+    gc.disable()
+    return _Desk()
+
+
+def answer(request: Request) -> Any:
+    """The answer to a request; a PatchgenError where the file has no project, or something is wrong with that."""
+    desk = _desk()
+    desk.requests += 1
+    if desk.requests % _MOST_GARBAGE == 0:
+        gc.collect()
+    if request.kind == "check":
+        return _check(desk, request)
+    if request.kind == "refresh":
+        desk.forget_failures()
+        return None
+    bench = desk.bench(request.path)
+    bench.show(request.texts)
+    module, _, name = _FEATURES[request.kind].partition(":")
+    feature: Callable[[Workbench, Request], Any] = getattr(importlib.import_module(module), name)
+    return feature(bench, request)
+
+
+def _check(desk: _Desk, request: Request) -> Any:
+    """The diagnostics of a config file, or of the settings that keep it from being looked at."""
+    path = request.path
+    try:
+        bench = desk.bench(path)
+    except PatchgenError as error:
+        has_place = error.problems[0].location is not None
+        is_config = path.name.endswith(CONFIG_SUFFIX)
+        text = request.texts.get(path, "")
+        problems = error.problems if has_place or is_config else ()
+        return diagnose_problems(path, problems, text, request.units)
+    if not path.name.endswith(CONFIG_SUFFIX) or path.name == PYPROJECT:
+        return []
+    bench.show(request.texts)
+    analysis = bench.analyse(path)
+    return diagnose(path, analysis, bench.sources.text(path), request.units, cache_folder(bench.project))
