@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := parity,xdist,dev,service
+EXTRAS := parity,xdist,dev,lsp,service
 # the oldest that pyproject.toml allows: tests change from one ruff to the other
 OLDEST_RUFF := 0.12.0
 
@@ -37,7 +37,7 @@ slow: .venv/installed browser server releases forks .venv/ray-installed  ## the 
 quick: .venv/installed browser server releases  ## the tests that take little
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
-test-core: EXTRAS := xdist,dev,service
+test-core: EXTRAS := xdist,dev,lsp,service
 test-core: .venv/installed server  ## what takes little and needs neither torch nor transformers
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not torch and not browser and not slow"
 

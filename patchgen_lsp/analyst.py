@@ -25,7 +25,13 @@ class Analyst:
 
     async def ask(self, request: Request) -> Any:
         """The answer to a request; a PatchgenError that it ended with, or a WorkerDied."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._worker.ask, request)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._ask, request)
+
+    def _ask(self, request: Request) -> Any:
+        answer, is_large = self._worker.ask(request)
+        if is_large:
+            self._worker.close()
+        return answer
 
     def close(self) -> None:
         """End the process."""

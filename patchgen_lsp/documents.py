@@ -98,13 +98,13 @@ class Documents:
         except OSError as error:
             message = f"no process can be started: {error}"
         start = types.Position(0, 0)
-        return [types.Diagnostic(types.Range(start, start), message, types.DiagnosticSeverity.Error, source="patchgen")]
+        return [
+            types.Diagnostic(types.Range(start, start), message, types.DiagnosticSeverity.Error, source="patchgen")
+        ]
 
     def publish(self, uri: str, version: int | None, diagnostics: list[types.Diagnostic]) -> None:
         """Show these findings, and no others, in a document."""
-        self.server.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri, diagnostics, version)
-        )
+        self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
     def tell_once(self, message: str) -> None:
         """Tell the person something that is not about a line; the same thing once."""

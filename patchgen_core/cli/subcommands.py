@@ -38,6 +38,7 @@ GROUPS = {
         "show": "upstream's text of a target, and what a config makes of it",
         "absorb": "turn hand edits of generated files into patches",
         "slim": "turn replacements that repeat upstream's text into edits",
+        "lsp": "a language server for your editor",
     },
     "Other releases of transformers": {
         "upgrade": "what a release does to every patch, carrying over what it can",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,15 @@ def _desk() -> _Desk:
     return _Desk()
 
 
-def answer(request: Request) -> Any:
-    """The answer to a request; a PatchgenError where the file has no project, or something is wrong with that."""
-    desk = _desk()
+def answer(request: Request) -> tuple[Any, bool]:
+    """The answer to a request, and whether this process has grown so much that another should take its place.
+
+    An import for real brings torch. A PatchgenError where the file has no project, or something is wrong with that.
+    """
+    return _answer(_desk(), request), "torch" in sys.modules
+
+
+def _answer(desk: _Desk, request: Request) -> Any:
     desk.requests += 1
     if desk.requests % _MOST_GARBAGE == 0:
         gc.collect()

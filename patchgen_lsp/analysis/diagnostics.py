@@ -11,7 +11,7 @@ from lsprotocol import types
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import Location, Problem
 from patchgen_lsp.analysis.rule_pages import find_page
-from patchgen_lsp.analysis.workbench import Analysis
+from patchgen_lsp.analysis.workbench import UNSAVED, Analysis
 from patchgen_lsp.places import line_range, uri_of
 
 SOURCE = "patchgen"
@@ -61,7 +61,9 @@ def _of_drift(page: _Page, result: CheckResult) -> types.Diagnostic:
     names = ", ".join(Path(file.path).name for file in result.files)
     message = f"{names}: not what this config makes now ({causes}). Regenerate, or run 'patchgen fix'."
     related = [
-        types.DiagnosticRelatedInformation(_start_of(file.path), "there is no such file" if file.missing else "differs")
+        types.DiagnosticRelatedInformation(
+            _start_of(file.path), "there is no such file" if file.missing else "differs"
+        )
         for file in result.files
     ]
     at = line_range(page.lines, result.line, page.units)
@@ -80,6 +82,8 @@ def _of_problem(
     if problem.generated is not None:
         place = _place(problem.generated.location)
         related.append(types.DiagnosticRelatedInformation(place, "in the generated module"))
+    if problem.code == UNSAVED:
+        severity = types.DiagnosticSeverity.Information
     rule_page = find_page(problem.code, page.cache_folder) if problem.code else None
     return types.Diagnostic(
         line_range(page.lines, line, page.units),

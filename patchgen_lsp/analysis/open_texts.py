@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_core.watch.sources import ParsedFiles
 
@@ -13,24 +14,26 @@ from patchgen_core.watch.sources import ParsedFiles
 class OpenTexts(ParsedFiles):
     """Parses a file again only when it or its unsaved text has changed; an unsaved text stands for its file.
 
-    ``revision`` counts how often the unsaved texts have changed.
+    ``revision`` counts how often the unsaved texts have changed, ``epoch`` how often something else than a config has.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.revision = 0
+        self.revision = self.epoch = 0
         self._texts: dict[Path, str] = {}
         self._parsed: dict[Path, SourceFile] = {}
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Let these unsaved texts, and no others, stand for their files; files that were written are read again."""
-        if texts == self._texts:
-            self.forget_changed(())
-            return
-        self.revision += 1
-        self._parsed = {path: parsed for path, parsed in self._parsed.items() if texts.get(path) == self._texts[path]}
-        self._texts = dict(texts)
-        self.forget_changed(self._texts)
+        if texts != self._texts:
+            changed = {path for path in {*texts, *self._texts} if texts.get(path) != self._texts.get(path)}
+            self.revision += 1
+            self.epoch += any(not path.name.endswith(CONFIG_SUFFIX) for path in changed)
+            self._parsed = {path: parsed for path, parsed in self._parsed.items() if path not in changed}
+            self._texts = dict(texts)
+        before = len(self._files)
+        self.forget_changed(())
+        self.epoch += len(self._files) < before
         self.forget_oldest()
 
     def get(self, path: Path) -> SourceFile:
@@ -52,11 +55,17 @@ class OpenTexts(ParsedFiles):
         """Whether a text stands for a file."""
         return Path(os.path.abspath(path)) in self._texts
 
+    def differs(self, path: Path) -> bool:
+        """Whether an unsaved text stands for a file that holds another one."""
+        return path in self._texts and self._texts[path] != _read(path)
+
     def text(self, path: Path) -> str:
         """The text as it is now, valid Python or not; empty where there is none."""
-        if path in self._texts:
-            return self._texts[path]
-        try:
-            return path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
+        return self._texts[path] if path in self._texts else _read(path)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.inputs import InputReader
@@ -18,12 +19,15 @@ from patchgen_core.checks.result import CheckResult, drift_result
 from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.config.input_recording import Input
 from patchgen_core.config.loading import Loader
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_lsp.analysis.open_texts import OpenTexts
 
 MOST_ANALYSES = 8
 """Configs whose results are held, with their syntax trees; those that were asked for least recently go."""
+
+UNSAVED = "unsaved"
+"""The code of what is no finding: a config that has to be saved before it can be checked."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class Workbench:
         self.sources = OpenTexts()
         self._analyses: dict[Path, Analysis] = {}
         self._last_good: dict[Path, Analysis] = {}
+        self._contracts: tuple[int, Contracts] | None = None
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Take note of unsaved texts, and of files that were written meanwhile."""
@@ -66,6 +71,7 @@ class Workbench:
     def forget_failures(self) -> None:
         """Have configs made again of which it is not known what they depend on, such as those with errors."""
         self._analyses = {path: each for path, each in self._analyses.items() if each.is_traceable}
+        self._contracts = None
 
     def analyse(self, path: Path) -> Analysis:
         """What became of a config file as it is now; made only where something that it depends on has changed."""
@@ -95,7 +101,7 @@ class Workbench:
     def _make(self, path: Path) -> Analysis:
         try:
             self.sources.get(path)
-            outcomes = make_artifacts(Selection(self.project, [path]), Loader(self.project, self.sources))
+            outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path))
             compared = [compare(outcome) for outcome in outcomes]
             results = [drift_result(result) for result in compared]
             results += list(self._examine(compared))
@@ -103,9 +109,20 @@ class Workbench:
             return Analysis(problems=error.problems, inputs=self._read(path, ()))
         return Analysis(tuple(outcomes), tuple(results), inputs=self._read(path, outcomes))
 
+    def _loader(self, path: Path) -> Loader:
+        """What loads a config: with stubs alone while it is being typed, because an import for real costs seconds."""
+        is_saved = not self.sources.differs(path)
+        return Loader(self.project, self.sources) if is_saved else _StubLoader(self.project, self.sources)
+
+    def contracts(self) -> Contracts:
+        """What runs the rules, which reads what modules share once; a PatchgenError where settings name no rule."""
+        if self._contracts is None or self._contracts[0] != self.sources.epoch:
+            self._contracts = (self.sources.epoch, Contracts(self.project, self.sources))
+        return self._contracts[1]
+
     def _examine(self, results: Iterable[ConfigResult]) -> Iterable[CheckResult]:
         """What the contract rules find, but for what the project's baseline holds back."""
-        contracts = Contracts(self.project, self.sources)  # it reads what modules share once
+        contracts = self.contracts()
         baseline = read_baseline(self.project)
         for result in results:
             artifact = result.outcome.artifact
@@ -129,6 +146,15 @@ class Workbench:
         if kind == "file" and self.sources.is_open(reader.path(name)):
             return self.sources.text(reader.path(name))
         return reader.read(kind, name)
+
+
+class _StubLoader(Loader):
+    """Imports nothing for real."""
+
+    def _imported(self, path: Path, module: str, reason: str) -> dict[str, dict[str, Any]]:
+        message = f"the config cannot be loaded with stubs: {reason}"
+        hint = "It is checked with its real imports when it is saved."
+        raise PatchgenError(message, Location(str(path)), hint, code=UNSAVED)
 
 
 def _are_traceable(outcomes: Sequence[Outcome]) -> bool:

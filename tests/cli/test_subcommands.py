@@ -49,7 +49,7 @@ def run(folder: Path, work: Workspace, *arguments: str) -> subprocess.CompletedP
 def test_help_lists_every_subcommand_there_is(work: Workspace) -> None:
     modules = {path.stem for path in (ROOT / "patchgen_core/cli/commands").glob("[a-z]*.py")}
     listed = {name for commands in GROUPS.values() for name in commands}
-    assert listed == {*modules, "serve"}
+    assert listed == {*modules, "lsp", "serve"}
     for arguments in (["--help"], ["help"]):
         said = work.patchgen(*arguments).stdout
         assert all(f"\n  {name} " in said for name in listed)
