@@ -15,7 +15,7 @@ UPSTREAM = UPSTREAM_TEXT.replace("        return x\n", "        self.scale = 2\n
         ("return resulte + x", "Did you mean 'result'? If not, import it with"),
         ("return scale * result", "Did you mean 'self.scale'? If not, import it with"),
         ("return scal * self.scale", "Did you mean 'self.scale'? If not, import it with"),
-        ("return entirely_new(result)", "If not, import it with"),
+        ("return entirely_new(result)", "Import it with"),
     ],
 )
 def test_a_misspelt_name_is_told_with_the_right_one(work: Workspace, line: str, hint: str) -> None:

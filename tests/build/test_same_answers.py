@@ -40,6 +40,7 @@ def test_all_checks_of_a_model(tmp_path: Path) -> None:
     assert tally.reused > 0
 
 
+@pytest.mark.slow
 def test_zoo(tmp_path: Path) -> None:
     tally = run_apart(edits(3), SEED, tmp_path, "zoo")
     assert tally.reused > 0

@@ -267,7 +267,7 @@ def test_reversing_the_diff_gives_upstream_back(gated: Workspace) -> None:
 
 def test_output_folder_on_the_command_line_changes_no_byte(gated: Workspace, tmp_path: Path) -> None:
     config = gated.models / "toy/toy_gpu_patch_gen_config.py"
-    report = drift.fix(drift.check(Selection(gated.project, [config], output=tmp_path / "out")))
+    report = drift.fix(drift.check(Selection(gated.project, [config], output=tmp_path / "out"), artifacts=True))
     assert report.exit_code == 0
     (artifact,) = [result.outcome.artifact for result in report.results]
     assert artifact is not None

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 MANY = 64
 """More configs than this are made in processes beside this one, where what they are made from is not asked for."""
 
+TOGETHER = 6
+"""How many configs are made together where what they are made from is not asked for: more hold more syntax trees, and
+fewer start ruff more often."""
+
 _Results = dict[Path, list[ConfigResult]]
 
 
@@ -55,12 +59,15 @@ def check(
     if not artifacts:
         results |= _find_clean(selection, paths, cache, reader)
         results |= _check_apart(selection, _without(paths, results), cache, progress)
-    results_made_here = _make(selection, _without(paths, results), loader, progress)
-    results |= results_made_here
-    if cache is not None and results_made_here:
-        cache.keep(selection, _outcomes(results_made_here), reader)
+    made_together: set[Path] = set()
+    for batch in _batches(_without(paths, results), artifacts):
+        made = _make(selection, batch, loader, progress)
+        if cache is not None:
+            cache.keep(selection, _outcomes(made), reader)
+        made_together = set(made)
+        results |= made if artifacts else _bare_results(made)
     rivals = find_rivals(results)
-    if not rivals.issubset(results_made_here):
+    if not rivals.issubset(made_together):
         results |= _make(selection, [path for path in paths if path in rivals], loader, progress)
     in_order = {path: results[path] for path in paths}
     orphans = find_orphans(selection.project, _outcomes(in_order)) if selection.is_whole else ()
@@ -100,6 +107,15 @@ def check_chunk(chunk: ConfigChunk) -> ChunkReport:
     return ChunkReport(results, stderr.getvalue())
 
 
+def _batches(paths: Sequence[Path], artifacts: bool) -> list[Sequence[Path]]:
+    size = max(len(paths), 1) if artifacts else TOGETHER
+    return [paths[start : start + size] for start in range(0, len(paths), size)]
+
+
+def _bare_results(results: _Results) -> _Results:
+    return {path: [bare(result) for result in of_path] for path, of_path in results.items()}
+
+
 def _without(paths: Sequence[Path], results: _Results) -> list[Path]:
     return [path for path in paths if path not in results]
 
@@ -116,8 +132,6 @@ def bare(result: ConfigResult) -> ConfigResult:
 
 
 def _make(selection: Selection, paths: Sequence[Path], loader: Loader | None, progress: Progress | None) -> _Results:
-    if not paths:
-        return {}
     from patchgen_core.build.artifacts import make_artifacts
     from patchgen_core.config.loading import Loader
     from patchgen_core.syntax.source import SourceCache
