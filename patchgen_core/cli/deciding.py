@@ -13,6 +13,7 @@ from patchgen_core.report.upgrade.question import print_gate, print_question, pr
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.deciding.choices import Choice, Question, list_questions, settle_report, why_no_text
 from patchgen_core.upgrade.deciding.decisions import Decisions
+from patchgen_core.upgrade.deciding.resolutions import Resolutions
 from patchgen_core.upgrade.deciding.trials import Trials, Verdict
 from patchgen_core.upgrade.results import UpgradeReport
 
@@ -21,7 +22,7 @@ _KEYS = {
     "all": "accept all that merge",
     "m": "mine",
     "t": "theirs",
-    "o": "as there",
+    "o": "once more",
     "e": "edit",
     "s": "skip",
     "g": "gate",
@@ -63,8 +64,11 @@ class _Asked:
 class Session:
     """Asks what a person has to decide, and keeps each answer at once."""
 
-    def __init__(self, console: Console, report: UpgradeReport, trials: Trials, decisions: Decisions) -> None:
-        self.console, self.report, self.trials, self.decisions = console, report, trials, decisions
+    def __init__(
+        self, console: Console, report: UpgradeReport, trials: Trials, decisions: Decisions, resolutions: Resolutions
+    ) -> None:
+        self.console, self.report, self.trials = console, report, trials
+        self.decisions, self.resolutions = decisions, resolutions
         self.questions = list_questions(report)
         self.chosen: dict[int, Choice] = {}
         self.at = 0
@@ -119,7 +123,9 @@ class Session:
     def _ask(self, number: int) -> str:
         """Ask one question until it is decided or left; returns the key that did it."""
         question = self.questions[number]
-        asked = _Asked(question, {choice.name: choice for choice in question.choices})
+        before = self.resolutions.propose(question)
+        choices = [*question.choices, *([before] if before is not None else [])]
+        asked = _Asked(question, {choice.name: choice for choice in choices})
         self._show(asked, number)
         while True:
             possible = [key for key, name in _CHOICES.items() if name in asked.choices]
@@ -166,6 +172,7 @@ class Session:
 
     def _decide(self, number: int, choice: Choice) -> None:
         self.decisions.keep(self.questions[number], choice)
+        self.resolutions.keep(self.questions[number], choice.text)
         self.chosen[number] = choice
 
     def _accept_all(self) -> None:

@@ -154,3 +154,31 @@ def test_nobody_to_ask_is_an_error(deciding: Deciding, capsys: pytest.CaptureFix
             main([*TO, "--source", str(deciding.next), *arguments])
         assert end.value.code == 2
         assert said in capsys.readouterr().err
+
+
+def test_conflict_that_was_solved_once_is_proposed_for_its_sibling(deciding: Deciding) -> None:
+    work = deciding.work
+    text = deciding.config.read_text()
+    work.config(text.replace("modeling_toy_gpu", "modeling_second_gpu"), "toy/second_gpu_patch_gen_config.py", "")
+    fix(work.check())
+    deciding.commit()
+    shared = work.root.parent / "solved.json"
+    terminal = deciding.terminal("--no-gate", "--resolutions", str(shared))
+    assert "once more" not in terminal.until(PROMPT)
+    terminal.type("t")
+    shown = terminal.until(PROMPT)
+    assert "2 of 4" in shown
+    assert "once more   chosen before, in proj.models.toy." in shown
+    assert f"      {THEIRS}\n" in shown
+    assert "once more   fits: nothing new is wrong in 1 config" in shown
+    terminal.type("o")
+    terminal.until(PROMPT)
+    terminal.type("all")
+    terminal.until("4 of 4 decisions are made.")
+    terminal.until(PROMPT)
+    terminal.type("w")
+    assert terminal.end() == 0, terminal.text
+    for name in ("toy_gpu", "second_gpu"):
+        config = deciding.config.with_name(f"{name}_patch_gen_config.py")
+        assert f"    {THEIRS}\n    total = scaled\n    count(total)  # ours" in config.read_text()
+    assert f'"{THEIRS}"' in shared.read_text()

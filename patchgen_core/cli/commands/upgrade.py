@@ -68,6 +68,8 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
     add("--apply", action="store_true", help="write what merges cleanly, regenerate, and run the gate")
     asks = "ask what to do about each patch that does not merge, and about the merges; then as --apply"
     add("--interactive", action="store_true", help=asks)
+    shared = "with --interactive: a file of solved conflicts, to share (default: in the cache)"
+    add("--resolutions", type=Path, metavar="FILE", help=shared)
     add("--allow-dirty", action="store_true", help="with --apply: even if git has uncommitted changes")
     marks_help = "with --apply: write conflicts too, with markers around all three sides, for editors that know them"
     add("--markers", action="store_true", help=marks_help)
@@ -97,6 +99,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
+    if options.resolutions is not None and not options.interactive:
+        options.usage_error("--resolutions needs --interactive")
     if options.interactive:
         _check_terminal(options)
         options.apply = True
@@ -175,11 +179,13 @@ class _Front:
         from patchgen_core.cli.deciding import Session
         from patchgen_core.report.upgrade.texts import headline
         from patchgen_core.upgrade.deciding.decisions import Decisions
+        from patchgen_core.upgrade.deciding.resolutions import Resolutions
         from patchgen_core.upgrade.deciding.trials import Trials
 
         self.console.print(headline(self.report), soft_wrap=True)
         trials = Trials(self.project, self.report, self.release)
-        outcome = Session(self.console, self.report, trials, Decisions(self.project)).run()
+        resolutions = Resolutions(self.project, self.options.resolutions)
+        outcome = Session(self.console, self.report, trials, Decisions(self.project), resolutions).run()
         self.report, self.skipped = outcome.report, outcome.skipped
         return outcome.is_written
 

@@ -15,7 +15,7 @@ from patchgen_core.upgrade.writing.gating import GateRun
 
 _MARKS = {"<<<<<<< ": "green", "||||||| ": "yellow", "=======": "cyan", ">>>>>>> ": "cyan"}
 _MOST_PROBLEMS = 3
-_WORDS = {"accept": "accept", "mine": "take mine", "theirs": "take theirs", "edit": "edited", "again": "as there"}
+_WORDS = {"accept": "accept", "mine": "take mine", "theirs": "take theirs", "edit": "edited", "again": "once more"}
 
 
 def print_question(console: Console, question: Question, number: int, total: int, is_whole: bool = False) -> None:
