@@ -326,3 +326,31 @@ def test_nothing_is_said_of_declarations_that_still_hold(work: Workspace) -> Non
     config = "config.exclude_from_output('rotate')\nconfig.drop_import_names('math')\n"
     assert compared(work, config, OLD, changed(("x * scale", "x"))).findings == ()
     assert compared(work, "config.exclude_from_output('unknown')\n", OLD, OLD).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("decorators", "risk", "reason"),
+    [
+        ("@auto_docstring", "safe", "@auto_docstring only documents"),
+        (
+            '@accepts_precomputed_kwargs(modality="image")',
+            "safe",
+            "@accepts_precomputed_kwargs stays on the replacement, which has upstream's parameters",
+        ),
+        ("@can_return_tuple", "review", ""),
+        ("@auto_docstring\n    @can_return_tuple", "review", ""),
+    ],
+)
+def test_what_a_new_decorator_means_for_a_replaced_method(
+    work: Workspace, decorators: str, risk: str, reason: str
+) -> None:
+    method = "    def forward(self, x, scale=1)"
+    found = verdict(work, PATCH, OLD, changed((method, f"    {decorators}\n{method}")))
+    assert (found.verdict, found.risk) == ("decorators changed", risk)
+    assert found.findings[0].detail.partition("; ")[2] == reason
+
+
+def test_a_decorator_that_looks_at_parameters_is_looked_at_where_the_replacement_has_others(work: Workspace) -> None:
+    method = "    def forward(self, x, scale=1)"
+    new = changed((method, f'    @accepts_precomputed_kwargs(modality="image")\n{method}'))
+    assert verdict(work, PATCH.replace("scale=1", "factor=1"), OLD, new).risk == "review"

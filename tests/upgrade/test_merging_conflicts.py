@@ -179,3 +179,41 @@ def test_an_empty_line_behind_what_upstream_added_stays() -> None:
     assert_clean(merge(base, ours, theirs), theirs.replace("b(x)", "b(\n        x, 1)"))
     moved = base.replace("    x = a(x)", "    x = a(\n        x, own=1)")
     assert_clean(merge(base, moved, theirs), theirs.replace("a(x)", "a(\n        x, own=1)"))
+
+
+ROUTER = """
+def forward(self, hidden_states):
+    router_logits = F.linear(hidden_states, self.weight)
+    router_logits = F.softmax(router_logits, dtype=torch.float, dim=-1)
+    top_value, indices = torch.topk(router_logits, self.top_k, dim=-1)
+    top_value = top_value.to(router_logits.dtype)
+    return router_logits, top_value, indices
+"""
+OUR_ROUTER = changed(
+    ROUTER,
+    ("router_logits = F.softmax", "routing_weights = F.softmax"),
+    ("topk(router_logits", "topk(routing_weights"),
+    ("router_logits.dtype", "routing_weights.dtype"),
+)
+
+
+def test_a_name_that_means_another_value_upstream_now_is_not_taken_for_the_old_one() -> None:
+    theirs = changed(
+        ROUTER, ("router_logits = F.softmax", "router_probs = F.softmax"), ("topk(router_logits", "topk(router_probs")
+    )
+    expected = changed(OUR_ROUTER, ("routing_weights.dtype", "router_logits.dtype"))
+    assert_clean(merge(ROUTER, OUR_ROUTER, theirs), expected)
+    ours = changed(OUR_ROUTER, ("to(routing_weights.dtype)", "to(routing_weights.dtype, copy=True)"))
+    reason = "upstream's 'router_logits' is another value here now; yours is what `routing_weights = F.softmax("
+    assert reason in reasons(merge(ROUTER, ours, theirs))
+
+
+def test_a_name_that_means_the_same_value_is_no_conflict() -> None:
+    theirs = changed(
+        ROUTER,
+        ("router_logits = F.softmax", "router_probs = F.softmax"),
+        ("topk(router_logits", "topk(router_probs"),
+        ("router_logits.dtype", "router_probs.dtype"),
+    )
+    merged = merge(ROUTER, OUR_ROUTER, theirs)
+    assert (merged.conflicts, merged.how) == ((), "same")

@@ -287,10 +287,19 @@ class BlockMerge:
 
 
 def note_same(edits: Edits, ours: ast.stmt, theirs: ast.stmt) -> None:
-    """Note that two equal statements are one, with all that is in them."""
-    for one, other in zip(ast.walk(ours), ast.walk(theirs)):
-        if isinstance(one, ast.stmt) and isinstance(other, ast.stmt):
-            edits.same[other] = one
+    """Note that our statement and an equal one of upstream's are one, with all that is in them."""
+    edits.same.update(_pairs(theirs, ours))
+
+
+def note_old(edits: Edits, base: ast.stmt, ours: ast.stmt) -> None:
+    """Note that our statement and an equal one of upstream's old ones are one, with all that is in them."""
+    edits.old.update(_pairs(base, ours))
+
+
+def _pairs(one: ast.stmt, other: ast.stmt) -> Iterator[tuple[ast.stmt, ast.stmt]]:
+    for left, right in zip(ast.walk(one), ast.walk(other)):
+        if isinstance(left, ast.stmt) and isinstance(right, ast.stmt):
+            yield left, right
 
 
 def short(unit: Unit) -> str:

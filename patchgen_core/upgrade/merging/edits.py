@@ -13,14 +13,20 @@ from patchgen_core.upgrade.results import Conflict
 
 @dataclass
 class Edits:
-    """Edits of our text that can be taken back. `same` has our statement for each of upstream's new ones that is it,
-    and `changed` our statements that upstream had before and ours has changed."""
+    """Edits of our text that can be taken back.
+
+    Attributes:
+        same: our statement for each of upstream's new ones that is it.
+        old: our statement for each of upstream's old ones.
+        changed: our statements that upstream had before and ours has changed.
+    """
 
     text: DefinitionText
     edits: list[Edit] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     same: dict[ast.stmt, ast.stmt] = field(default_factory=dict)
+    old: dict[ast.stmt, ast.stmt] = field(default_factory=dict)
     changed: set[object] = field(default_factory=set)
 
     @property

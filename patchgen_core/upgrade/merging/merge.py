@@ -12,7 +12,8 @@ from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.origins import NewUse, find_bypasses, find_new_uses
-from patchgen_core.upgrade.merging.renames import align_names
+from patchgen_core.upgrade.merging.renames import Aligned, align_names
+from patchgen_core.upgrade.merging.stale_uses import find_stale_uses, follow_upstream
 from patchgen_core.upgrade.merging.text import DefinitionText, read_text
 from patchgen_core.upgrade.merging.tree import TreeMerge
 from patchgen_core.upgrade.results import Conflict, Merged
@@ -37,10 +38,12 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
     TreeMerge(edits, *sides).run()
     try:
         merged = read_text(edits.result)
+        if not edits.conflicts and _follow(edits, merged, aligned):
+            merged = read_text(edits.result)
     except PatchgenError as error:
         broken = Conflict(1, f"the merged text is not reliable: {error}", base, ours, theirs)
         return Merged(ours, "syntax", (broken,))
-    conflicts = edits.placed() or tuple(_conflicting_uses(edits, merged, aligned.theirs))
+    conflicts = edits.placed() or tuple(_conflicting_uses(edits, merged, aligned))
     how: Literal["same", "lines", "syntax"] = "syntax"
     result = merged.source.text
     if not conflicts:
@@ -78,14 +81,30 @@ def _doubled(text: DefinitionText) -> Iterator[int]:
             yield number
 
 
-def _conflicting_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) -> Iterator[Conflict]:
-    """Values that a statement uses in the merged text only, as conflicts; one for each statement."""
+def _conflicting_uses(edits: Edits, merged: DefinitionText, aligned: Aligned) -> Iterator[Conflict]:
+    """Values that a statement uses in the merged text only, or no longer in upstream's, as conflicts; one for each
+    statement."""
+    theirs = aligned.theirs
     unbound = (_local_names(edits.text) | _local_names(theirs)) - _local_names(merged)
     targets = set()
     for new in find_new_uses(edits, merged, theirs):
         if new.target not in targets:
             targets.add(new.target)
             yield _at(edits.text, merged, new.target.lineno, _reason(new, merged, unbound))
+    for stale in find_stale_uses(edits, merged, aligned):
+        if stale.target not in targets:
+            targets.add(stale.target)
+            line = merged.source.lines[stale.source.lineno - 1].strip()
+            reason = f"upstream's '{stale.name}' is another value here now; yours is what `{line}` makes"
+            yield _at(edits.text, merged, stale.target.lineno, reason)
+
+
+def _follow(edits: Edits, merged: DefinitionText, aligned: Aligned) -> bool:
+    """Follow what names of upstream's text mean now, where ours only calls the old values otherwise."""
+    is_followed = False
+    for use in find_stale_uses(edits, merged, aligned):
+        is_followed |= follow_upstream(edits, use, aligned)
+    return is_followed
 
 
 def _local_names(text: DefinitionText) -> frozenset[str]:

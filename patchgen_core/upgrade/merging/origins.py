@@ -30,9 +30,7 @@ class NewUse:
 def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) -> list[NewUse]:
     """The uses in a clean merge that neither side has, and those of upstream's new statements that are no more."""
     ours = edits.text
-    labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
-    labels |= {node: node for node in statements(ours.definition)}
-    labels |= _origins(edits, merged, labels)
+    labels = labels_of(edits, merged, theirs)
     by_label = {labels[node]: node for node in statements(merged.definition)}
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     all_uses = {use for side in sides for use in side}
@@ -49,6 +47,13 @@ def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) 
         if is_kept and (use.source, use.target, use.name) not in there:
             new_uses.append(NewUse(use, by_label[use.source], by_label[use.target], is_lost=True))
     return sorted(new_uses, key=_order)
+
+
+def labels_of(edits: Edits, merged: DefinitionText, theirs: DefinitionText) -> dict[ast.stmt, object]:
+    """What the statements of upstream's new text, of ours and of the merged one are known by."""
+    labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
+    labels |= {node: node for node in statements(edits.text.definition)}
+    return labels | _origins(edits, merged, labels)
 
 
 def _order(new: NewUse) -> tuple[int, str, int]:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks, without_docstring
-from patchgen_core.upgrade.merging.blocks import BlockMerge, Sides, note_same
+from patchgen_core.upgrade.merging.blocks import BlockMerge, Sides, note_old, note_same
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression, merge_field
 from patchgen_core.upgrade.merging.nested import without_nested
@@ -90,6 +90,10 @@ class TreeMerge:
         """Merge one statement that all three have."""
         self._comments(base, ours, theirs)
         self.edits.same[theirs.node] = ours.node
+        if base.dump == ours.dump:
+            note_old(self.edits, base.node, ours.node)
+        else:
+            self.edits.old[base.node] = ours.node
         if _own_part(ours) != _own_part(base):
             self.edits.changed.add(ours.node)
         if theirs.dump == ours.dump:
@@ -254,10 +258,16 @@ def _shape(target: ast.expr) -> object:
 
 
 def _own_part(unit: Unit) -> str:
-    """What a statement says without its blocks."""
-    if not isinstance(unit.node, COMPOUND):
-        return unit.dump
-    return _dump([getattr(unit.node, name) for name in unit.node._fields if name not in _BLOCKS])
+    """What a statement says without its blocks, however it spells torch's functions."""
+    text = unit.dump
+    if isinstance(unit.node, COMPOUND):
+        text = _dump([getattr(unit.node, name) for name in unit.node._fields if name not in _BLOCKS])
+    for long in _FUNCTIONAL:
+        text = text.replace(long, "Name(id='F', ctx=Load())")
+    return text
+
+
+_FUNCTIONAL = [ast.dump(ast.parse(name, mode="eval").body) for name in ("torch.nn.functional", "nn.functional")]
 
 
 def _dump(value: object) -> str:

@@ -16,6 +16,7 @@ from patchgen_core.upgrade.verdicts.callers import base_findings, caller_finding
 from patchgen_core.upgrade.verdicts.config_fields import config_field_findings
 from patchgen_core.upgrade.verdicts.config_wide import config_wide_findings
 from patchgen_core.upgrade.verdicts.edit_verdicts import edit_value_findings, names_detail
+from patchgen_core.upgrade.verdicts.held_modules import held_findings
 from patchgen_core.upgrade.verdicts.module_names import name_findings
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, read_target_name, view_of
 from patchgen_core.upgrade.verdicts.own_class import self_findings
@@ -69,6 +70,7 @@ def _dependency_findings(
     """What a release did to what a patch relies on."""
     yield from name_findings(entry, patched, old, new)
     yield from self_findings(entry, patched, old, new)
+    yield from held_findings(entry, patched, old, new)
     yield from config_field_findings(entry, old, new)
     yield from caller_findings(entry, patched, old, new)
     yield from base_findings(entry, old, new)

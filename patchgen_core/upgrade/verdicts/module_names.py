@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from patchgen_core.syntax.forms import listed, quoted
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, decorator_names, inside, methods
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, decorator_names, methods
 from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import signature_of
 from patchgen_core.upgrade.results import Finding
+from patchgen_core.upgrade.verdicts.function_results import results_change
 from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
@@ -175,24 +176,10 @@ def _definition_finding(name: str, before: Bound, after: Bound, old: ModuleView,
     change = compare(name, *target, (old.side.version, new.side.version), by_text=False)
     if change.kind in ("unchanged", "cosmetic"):
         return None
-    values = [returned_values(node) for node in (before.node, after.node)]
-    if values[0] != values[1] and all(values):
-        detail = f"it returns {values[1]} values instead of {values[0]}"
-        return Finding(change.kind, name, "used", detail, "must change", change.diff)
+    results = results_change(before.node, after.node)
+    if results is not None:
+        return Finding(change.kind, name, "used", results[1], results[0], change.diff)
     return Finding(change.kind, name, "used", change.detail, "safe", change.diff)
-
-
-def returned_values(node: Definition) -> int:
-    """How many values a function's tuples have; 0 when it returns anything else, or tuples of several lengths."""
-    if isinstance(node, ast.ClassDef):
-        return 0
-    lengths = {_length(child.value) for child in inside(node) if isinstance(child, ast.Return)}
-    return lengths.pop() if len(lengths) == 1 else 0
-
-
-def _length(value: ast.expr | None) -> int:
-    is_fixed = isinstance(value, ast.Tuple) and not any(isinstance(entry, ast.Starred) for entry in value.elts)
-    return len(value.elts) if is_fixed and isinstance(value, ast.Tuple) else 0
 
 
 # --- outputs -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, decorator_names, methods, statements
 from patchgen_core.syntax.signatures import instance_name, is_static
 from patchgen_core.upgrade.results import Finding, Risk
+from patchgen_core.upgrade.verdicts.function_results import results_change
 from patchgen_core.upgrade.verdicts.module_names import call_finding
 from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions, package_of
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
@@ -177,8 +178,10 @@ class _OwnClass:
         if broken is not None:
             yield broken
         elif change.kind not in ("unchanged", "cosmetic") and not is_far:
+            results = results_change(old, new) if relation == "used" else None
             risk: Risk = "review" if relation == "base" else "safe"
-            yield Finding(change.kind, about, relation, change.detail, risk, change.diff)
+            risk, detail = results or (risk, change.detail)
+            yield Finding(change.kind, about, relation, detail, risk, change.diff)
 
 
 def self_findings(

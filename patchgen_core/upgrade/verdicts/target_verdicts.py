@@ -12,6 +12,7 @@ from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.callers import calls_of
+from patchgen_core.upgrade.verdicts.decorator_meanings import harmless_decorators
 from patchgen_core.upgrade.verdicts.edit_verdicts import carried_edit, definition_of, edit_finding
 from patchgen_core.upgrade.verdicts.module_names import used_names
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
@@ -98,8 +99,22 @@ class _TargetComparison:
         elif before.home is not None:
             details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
         is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
-        risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_far else "review"
+        harmless = self._harmless(before, after, change)
+        details += [harmless] if harmless else []
+        is_safe = is_far or bool(harmless)
+        risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_safe else "review"
         return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
+
+    def _harmless(self, before: TargetDefinitions, after: TargetDefinitions, change: TargetChange) -> str:
+        """Why decorators, if nothing else changed, are none of the patch's business; empty when they may be."""
+        if change.kind != "decorators changed" or len(before.nodes) != 1 or len(after.nodes) != 1:
+            return ""
+        old, new, packages = before.nodes[0], after.nodes[0], (before.package, after.package)
+        if form(old, packages[0], [*PROSE, "decorators"]) != form(new, packages[1], [*PROSE, "decorators"]):
+            return ""
+        ours = self.entry.node if isinstance(self.entry.node, FUNCTIONS) else None
+        keeps = bool(self.name.method) and self.entry.patch.keep_decorators
+        return harmless_decorators(old, new, packages, ours, keeps)
 
     def _fits(self, change: TargetChange) -> list[Fit]:
         """Whether the replacement takes what the new signatures' callers pass."""

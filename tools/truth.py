@@ -1,0 +1,205 @@
+"""What people did to each patch of a real project when they moved it to a later release of transformers, beside what
+`patchgen upgrade` says of it and makes of it.
+
+The project is VeOmni, 0.1.11 on transformers 5.2.0 and 0.1.12 on 5.9.0. People's own later version is the judge.
+
+    python -m tools.truth [--show] [-o tests/upgrade/real_move.toml]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.forms import PROSE, form
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.package_configs import patches_of, select_configs
+from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.results import PatchVerdict
+from patchgen_core.upgrade.upgrading import upgrade
+from patchgen_core.upgrade.verdicts.replacements import resolve_patch
+from patchgen_core.upstream.module import find_upstream
+from tools.real_project import find_upstream_release, make_real_project
+from tools.releases import REAL, find_releases
+
+OLD, NEW = "0.1.11", "0.1.12"
+"""Releases of the project."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One patch of the older version.
+
+    Attributes:
+        config, target, kind: which one; the config is the path of its file without its ending.
+        upstream: whether upstream changed the target's code: ``changed`` or ``same``; ``added`` for none.
+        people: what became of it in the later version: ``kept``, ``edited``, ``removed``, or ``other`` where it is
+            another kind of patch there.
+        verdict: what upgrade says of the target.
+        risk: what upgrade says of the patch.
+        merge: what upgrade makes of it: ``none`` where there is nothing to carry over, ``same``, ``clean`` or
+            ``conflict``.
+        result: whether the patch carried over is ``the same`` code as people's, or ``different``; empty for a
+            conflict, and for a patch that people removed.
+    """
+
+    config: str
+    target: str
+    kind: str
+    upstream: str
+    people: str
+    verdict: str
+    risk: str
+    merge: str
+    result: str = ""
+
+    @property
+    def key(self) -> str:
+        """Which patch it is about."""
+        return f"{self.config}:{self.target}"
+
+    @property
+    def is_flagged(self) -> bool:
+        """Whether upgrade asks a person to look at the patch or to change it."""
+        return self.risk != "safe"
+
+
+@dataclass(frozen=True)
+class _Replacements:
+    """The patches of a config, with the code that each puts in its target's place."""
+
+    codes: dict[str, str]
+    texts: dict[str, str]
+    kinds: dict[str, str]
+
+
+def make_rows(folder: Path) -> list[Row]:
+    """The move, worked out anew in a folder."""
+    projects = {}
+    for version in (OLD, NEW):
+        own = folder / version
+        own.mkdir()
+        projects[version] = make_real_project(version, own)
+    new = _read(projects[NEW], NEW)
+    old = _read(projects[OLD], OLD)
+    release = find_upstream_release(NEW)
+    report = upgrade(select_configs(projects[OLD]), release, find_releases(), since=REAL[OLD])
+    rows = []
+    for config in report.configs:
+        name = _short(Path(config.path))
+        rows += [_row(name, patch, old[name], new.get(name)) for patch in config.patches]
+    return sorted(rows, key=lambda row: (row.config, row.target))
+
+
+def _read(project: Project, version: str) -> dict[str, _Replacements]:
+    """The patches of every config of a version, by the config's short name."""
+    sources, upstream = SourceCache(), SourceCache()
+    loader = Loader(project, sources)
+    release = find_upstream_release(version)
+    results = {}
+    for path in project.find_configs():
+        for loaded in loader.load(path):
+            module = find_upstream(loaded.config.source_module, (release.folder,))
+            side = ReleaseModule(module, upstream.get(module.path), None, "folder")
+            results[_short(path)] = _replacements(side, loaded, sources)
+    return results
+
+
+def _replacements(side: ReleaseModule, loaded: LoadedConfig, sources: SourceCache) -> _Replacements:
+    texts, kinds = dict[str, str](), dict[str, str]()
+    for patch in patches_of(loaded):
+        kinds[patch.target] = patch.kind
+        texts[patch.target] = _text(side, patch, loaded, sources)
+    return _Replacements({target: code(text) for target, text in texts.items()}, texts, kinds)
+
+
+def _text(side: ReleaseModule, patch: Patch, loaded: LoadedConfig, sources: SourceCache) -> str:
+    planned = resolve_patch(side, patch, loaded, sources)
+    if planned is None or planned.replacement is None:
+        return ""
+    is_bare = bool(planned.method) and patch.keep_decorators
+    decorators = () if is_bare else planned.replacement.decorators
+    return "\n".join([*decorators, planned.replacement.text])
+
+
+def code(text: str) -> str:
+    """What a definition does: whatever its name, layout, docstrings and annotations are."""
+    if not text:
+        return ""
+    node = ast.parse(text).body[0]
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        node.name = "_"
+    return form(node, "", PROSE)
+
+
+def _row(config: str, verdict: PatchVerdict, old: _Replacements, new: _Replacements | None) -> Row:
+    target, rebase = verdict.target, verdict.rebase
+    upstream = {"unchanged": "same", "cosmetic": "same", "added": "added"}.get(verdict.verdict, "changed")
+    merge = "none"
+    if rebase is not None:
+        merge = "conflict" if not rebase.merged.is_clean else "clean" if rebase.diff else "same"
+    people, result = "removed", ""
+    if new is not None and target in new.codes:
+        theirs = new.codes[target]
+        people = "kept" if theirs == old.codes[target] else "edited" if verdict.kind == new.kinds[target] else "other"
+        if merge != "conflict":
+            ours = code(rebase.merged.text) if rebase is not None else old.codes[target]
+            result = "the same" if ours == theirs else "different"
+    return Row(config, target, verdict.kind, upstream, people, verdict.verdict, verdict.risk, merge, result)
+
+
+def _short(path: Path) -> str:
+    return path.name.removesuffix("_patch_gen_config.py")
+
+
+def describe(rows: Iterable[Row]) -> list[str]:
+    """How far upgrade is right, line by line."""
+    rows = list(rows)
+    edited = [row for row in rows if row.people in ("edited", "other")]
+    untouched = [row for row in rows if row.people == "kept" and row.upstream == "same"]
+    changed = [row for row in rows if row.upstream == "changed"]
+    carried = [row for row in changed if row.merge in ("clean", "same")]
+    results = Counter(row.result or row.people for row in carried)
+    return [
+        f"{len(rows)} patches; people: {dict(Counter(row.people for row in rows))}",
+        f"flagged of those that people edited: {sum(row.is_flagged for row in edited)} of {len(edited)}",
+        f"flagged though nobody needed to touch them: {sum(row.is_flagged for row in untouched)} of {len(untouched)}",
+        f"upstream changed the target of {len(changed)}; {len(carried)} are carried over without a person: "
+        f"{', '.join(f'{number} {kind}' for kind, number in results.most_common())}",
+    ]
+
+
+def write_rows(rows: Iterable[Row], path: Path) -> None:
+    """Write a table."""
+    lines = [
+        "# The move of VeOmni 0.1.11 on transformers 5.2.0 to 0.1.12 on 5.9.0: written by `python -m tools.truth`."
+    ]
+    for row in rows:
+        fields = ", ".join(f'{name} = "{value}"' for name, value in asdict(row).items())
+        lines.append(f"[[patch]]\n{fields}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--show", action="store_true", help="print every row")
+    parser.add_argument("-o", "--output", type=Path, help="write the table")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="patchgen-truth-") as folder:
+        rows = make_rows(Path(folder).resolve())
+    for row in rows if options.show else ():
+        print(*asdict(row).values(), sep=" | ")
+    print(*describe(rows), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
