@@ -18,6 +18,8 @@ from patchgen_core.upstream.versions import Origin, ascending, newest, parse_ver
 from patchgen_core.upstream.wheels import DamagedWheel, Wheel, package_name, read_wheel
 
 LATEST = "latest"
+CANDIDATE = "candidate"
+"""Stands for the newest pre-release, if it is newer than every release."""
 """The word for the newest release."""
 
 
@@ -51,6 +53,10 @@ def _dotted_name(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+class NoCandidate(PatchgenError):
+    """There is no release candidate to look at."""
+
+
 class Releases:
     """Finds releases of one distribution, downloading nothing when `offline`. Wheels and what is unpacked of them are
     kept in a folder; see :func:`release_folder`."""
@@ -73,12 +79,12 @@ class Releases:
         return Release(self.distribution, package.version, package.path.parents[1], "installed")
 
     def find(self, version: str) -> Release:
-        """A release by its version or ``latest``: the installed one, else one of the cache, else from pip.
+        """A release by version, ``latest`` or ``candidate``: the installed one, else one of the cache, else from pip.
 
         Raises:
             PatchgenError: there is no such release, or it cannot be had.
         """
-        version = self.latest() if version == LATEST else version
+        version = self.latest() if version == LATEST else self.candidate() if version == CANDIDATE else version
         parse_version(version)
         installed = self.installed()
         if installed is not None and same_version(installed.version, version):
@@ -157,6 +163,18 @@ class Releases:
     def latest(self) -> str:
         """The newest version that is no pre-release; raises as :meth:`published` does."""
         return newest(self.published()) or self.published(prereleases=True)[-1]
+
+    def candidate(self) -> str:
+        """The newest pre-release, if nothing that is none is newer.
+
+        Raises:
+            PatchgenError: there is no such one (:class:`NoCandidate`), or as :meth:`published` does.
+        """
+        version = newest(self.published(prereleases=True), prereleases=True)
+        if version is None or not parse_version(version).is_prerelease:
+            latest = f" newer than {version}" if version is not None else ""
+            raise NoCandidate(f"{self.distribution} has no release candidate{latest}")
+        return version
 
     @property
     def _home(self) -> Path:

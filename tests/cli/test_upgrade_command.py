@@ -120,6 +120,7 @@ def test_configs_can_be_named(upgraded: Upgraded, capsys: pytest.CaptureFixture[
         (["--to", "2.0", "--markers"], "--markers needs --apply"),
         (["--to", "2.0", "--write-conflicts"], "--markers needs --apply"),
         (["--to", "latest", "--offline"], "--offline cannot tell the latest release"),
+        (["--to", "candidate", "--offline"], "--offline cannot tell the newest release candidate"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(

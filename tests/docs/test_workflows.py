@@ -15,7 +15,8 @@ import yaml
 
 from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.cli.commands.upgrade import build_parser
-from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
+from tests.conftest import PATCH, UPSTREAM, UPSTREAM_TEXT, Workspace
+from tests.upstream.wheels import make_wheel
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
@@ -195,6 +196,27 @@ def test_nothing_new_opens_nothing(runner: Runner) -> None:
     runner.commit("upgraded")
     assert runner.upgrade()["is_new"] == "false"
     assert (runner.out / "upgrade.patch").read_text(encoding="utf-8") == ""
+
+
+def test_release_candidate_makes_a_draft_and_none_makes_nothing(runner: Runner, tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop)}
+    make_wheel(shop, "2.0")
+    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", **pip)
+    assert runner.outputs() == {"is_new": "false"}
+    text = UPSTREAM_TEXT.replace("return x + 1", "return x + 3")
+    make_wheel(shop, "2.1rc1", {"acme/__init__.py": "", **{f"{UPSTREAM.replace('.', '/')}.py": text}})
+    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", **pip)
+    outputs = runner.outputs()
+    assert (outputs["version"], outputs["is_new"], outputs["is_open"]) == ("2.1rc1", "true", "true")
+
+
+def test_page_and_repository_look_at_candidates_by_the_same_workflow() -> None:
+    (job,) = read(ROOT / ".github/workflows/candidate.yml")["jobs"].values()
+    assert job["uses"] == "./.github/workflows/upgrade.yml"
+    assert job["with"]["to"] == "candidate"
+    assert set(job["with"]) <= inputs(UPGRADE)
+    assert job["permissions"] == UPGRADE["jobs"]["pull-request"]["permissions"]
 
 
 def test_something_that_must_change_makes_a_draft(runner: Runner) -> None:

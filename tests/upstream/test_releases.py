@@ -19,7 +19,7 @@ from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.release_cache import kept_releases, remove_stale
 from patchgen_core.upstream.releases import Releases
 from tests.conftest import UPSTREAM, Workspace
-from tests.upstream.wheels import FILES, ZEBRA, error, files, upstream_file
+from tests.upstream.wheels import FILES, ZEBRA, error, files, make_wheel, upstream_file
 
 FIND = """
 import sys
@@ -62,6 +62,12 @@ def test_latest_is_the_newest_release_that_is_none_to_try_out(releases: Releases
     assert releases.published() == ("1.0", "1.1", "1.9.0", "1.10.0")
     assert releases.published(prereleases=True) == ("1.0", "1.1", "1.9.0", "1.10.0", "2.0rc1")
     assert releases.find("2.0rc1").version == "2.0rc1"
+
+
+def test_candidate_is_the_newest_pre_release_unless_a_release_is_newer(releases: Releases, shop: Path) -> None:
+    assert releases.find("candidate").version == "2.0rc1"
+    make_wheel(shop, "2.0")
+    assert error(Releases(releases.folder, "acme"), "candidate") == "acme has no release candidate newer than 2.0"
 
 
 def test_installed_release_is_read_where_it_is(work: Workspace, releases: Releases) -> None:

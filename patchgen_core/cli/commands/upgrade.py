@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
     from patchgen_core.upgrade.writing.applying import Applied
     from patchgen_core.upgrade.writing.gating import GateRun
-    from patchgen_core.upstream.releases import Release, Releases
+    from patchgen_core.upstream.releases import NoCandidate, Release, Releases
 
 _PACKAGE = "transformers"
 
@@ -53,7 +53,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 def _add_releases(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the releases to compare")
     new = group.add_mutually_exclusive_group(required=True)
-    new.add_argument("--to", metavar="VERSION", help="the new release: a version, or 'latest'")
+    new.add_argument("--to", metavar="VERSION", help="the new release: a version, 'latest', or 'candidate'")
     new.add_argument("--wheel", type=Path, metavar="FILE", help="the new release as a wheel")
     new.add_argument("--source", type=Path, metavar="DIR", help="the new release as a folder of sources")
     add = group.add_argument
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run ``patchgen upgrade``; returns the exit code."""
     from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upgrade.upgrading import upgrade
-    from patchgen_core.upstream.releases import Releases, release_folder
+    from patchgen_core.upstream.releases import NoCandidate, Releases, release_folder
 
     project = project or find_named_project(options.paths)
     _check_usage(options)
@@ -91,11 +91,27 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         refuse_dirty(project.base)
     selection = select_configs(project, find_named_configs(project, options.paths), options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
-    release = _release(options, releases, selection)
+    try:
+        release = _release(options, releases, selection)
+    except NoCandidate as nothing:
+        return _tell_nothing(options, nothing)
     with show_progress(options) as progress:
         report = upgrade(selection, release, releases, since=options.since, progress=progress)
     report = replace(report, origin=release.origin)
     return _Front(options, project, release, report).run()
+
+
+def _tell_nothing(options: argparse.Namespace, nothing: NoCandidate) -> int:
+    """Tell that there is no release candidate, which is no error: there mostly is none."""
+    if options.json:
+        from patchgen_core.report.upgrade.json import upgrade_data
+        from patchgen_core.upgrade.results import UpgradeReport
+
+        report = UpgradeReport(options.package, "", ())
+        print_json({**upgrade_data(report), "exit_code": 0, "applied": None})
+    else:
+        make_console(options).print(f"{nothing}.", soft_wrap=True)
+    return 0
 
 
 def _check_usage(options: argparse.Namespace) -> None:
@@ -107,8 +123,9 @@ def _check_usage(options: argparse.Namespace) -> None:
     for name in ("allow_dirty", "markers", "no_gate"):
         if getattr(options, name) and not options.apply:
             options.usage_error(f"--{name.replace('_', '-')} needs --apply")
-    if options.offline and options.to == "latest":
-        options.usage_error("--offline cannot tell the latest release: name a version, or give --wheel or --source")
+    if options.offline and options.to in ("latest", "candidate"):
+        which = "latest release" if options.to == "latest" else "newest release candidate"
+        options.usage_error(f"--offline cannot tell the {which}: name a version, or give --wheel or --source")
 
 
 def _check_terminal(options: argparse.Namespace) -> None:
