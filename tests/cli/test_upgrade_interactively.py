@@ -15,7 +15,7 @@ from tests.terminal import Terminal
 
 PROMPT = "\n> "
 OURS = "scaled = kept * 3"
-THEIRS = "scaled = kept * 2"
+THEIRS = "scaled = kept * 2 + offset"
 SECOND = """
 @config.override_method("Head.forward")
 def head_forward(self, x):
@@ -33,7 +33,8 @@ class Deciding(Upgraded):
         self.config.write_text(text + SECOND)
         fix(work.check())
         self.commit()
-        self.release(OLD.replace("scaled = kept * 1", THEIRS).replace("return x + 1", "return x + 1 + 0"))
+        theirs = f"offset = 0\n        {THEIRS}"
+        self.release(OLD.replace("scaled = kept * 1", theirs).replace("return x + 1", "return x + 1 + 0"))
 
     def terminal(self, *arguments: str, **environment: str) -> Terminal:
         command = [*TO, "--source", str(self.next), "--interactive", *arguments]

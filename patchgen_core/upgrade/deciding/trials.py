@@ -82,7 +82,7 @@ class Trials:
         left = [omission.reason for omission in omissions if omission.rebase.location == question.location]
         if left:
             return Verdict(len(keys), left[0])
-        after, failed = self._generations(self._rehearsal.load(own, keys), keys)
+        after, failed = self._generations(self._rehearsal.load(own, keys, self._upstream), keys)
         if failed:
             return Verdict(len(keys), new=tuple(failed))
         return self._compare(keys, after)
@@ -108,7 +108,9 @@ class Trials:
 
     def _compare(self, keys: Sequence[Key], after: dict[Key, Generation]) -> Verdict:
         missing = [key for key in keys if key not in self._before]
-        self._before |= self._generations(self._rehearsal.load([], missing), missing)[0] if missing else {}
+        self._before |= (
+            self._generations(self._rehearsal.load([], missing, self._upstream), missing)[0] if missing else {}
+        )
         new: list[Problem] = []
         mended: list[Problem] = []
         staying: list[Problem] = []
@@ -127,7 +129,7 @@ class Trials:
         loaded, problems, sources = loading
         configs = {(str(c.path), c.name): unpinned(c) for c in loaded if (str(c.path), c.label) in keys}
         labels = {(str(c.path), c.name): (str(c.path), c.label) for c in loaded}
-        project = ReleaseProject(self.project, self.release, self._upstream, sources)
+        project = ReleaseProject(self.project, self.release, sources, sources)
         made = project.generate(configs) if configs else {}
         failed = [problem for key in keys for problem in problems.get(key, ())]
         return {labels[key]: generation for key, generation in made.items()}, failed

@@ -91,10 +91,13 @@ class Rehearsal:
         return [(file.path, pin_version(file, place.line, self.version)) for place, file in files.items()]
 
     def load(
-        self, candidates: Sequence[Candidate], keys: Sequence[Key]
+        self, candidates: Sequence[Candidate], keys: Sequence[Key], sources: SourceCache | None = None
     ) -> tuple[list[LoadedConfig], dict[Key, tuple[Problem, ...]], SourceCache]:
-        """The configs of some files as they are with candidates written, why others do not load, and their texts."""
-        sources = SourceCache()
+        """The configs of some files as they are with candidates written, why others do not load, and their texts.
+
+        `sources` has files that are parsed already; it stays as it is.
+        """
+        sources = sources.fork() if sources is not None else SourceCache()
         try:
             for path, file in rewrite(self.project, self.files, candidates, self.pins(keys)).items():
                 sources.put(path, file.text)
