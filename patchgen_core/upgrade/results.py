@@ -45,6 +45,20 @@ RISKS: tuple[Risk, ...] = ("must change", "review", "safe")
 
 
 @dataclass(frozen=True)
+class UpstreamCommit:
+    """A change in upstream's history: its short hash, date and subject, and the pull request that it was, if known."""
+
+    commit: str
+    date: str
+    subject: str
+    pull_request: int | None = None
+
+    def __str__(self) -> str:
+        number = f"#{self.pull_request} " if self.pull_request is not None else ""
+        return f"{number}{self.subject} ({self.commit}, {self.date})"
+
+
+@dataclass(frozen=True)
 class Finding:
     """A piece of upstream that a patch, or a config as a whole, is about or relies on, and what happened to it.
 
@@ -57,6 +71,7 @@ class Finding:
         detail: what exactly, in one sentence without its full stop; empty where the kind says all.
         diff: a unified diff of upstream's own change; empty for none.
         rebase: what the call of the config that names it has to say instead; None where that is for a person.
+        commits: upstream's commits that did it, the newest first; empty where no history was asked.
     """
 
     kind: Kind
@@ -66,6 +81,7 @@ class Finding:
     risk: Risk = "safe"
     diff: str = ""
     rebase: Rebase | None = None
+    commits: tuple[UpstreamCommit, ...] = ()
 
     def __str__(self) -> str:
         what = self.about if self.relation == "target" else f"{self.relation} {self.about}"

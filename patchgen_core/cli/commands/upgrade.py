@@ -60,6 +60,8 @@ def _add_releases(parser: argparse.ArgumentParser) -> None:
     add("--from", dest="since", metavar="VERSION", help="the old release (default: what the generated files say)")
     add("--package", default=_PACKAGE, metavar="NAME", help="the distribution (default: transformers)")
     add("--offline", action="store_true", help="download nothing")
+    history = "a checkout of upstream with its Git history: name the change that broke each patch"
+    add("--history", type=Path, metavar="DIR", help=history)
 
 
 def _add_applying(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +83,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run ``patchgen upgrade``; returns the exit code."""
     from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upgrade.upgrading import upgrade
+    from patchgen_core.upgrade.upstream_history import UpstreamHistory
     from patchgen_core.upstream.releases import NoCandidate, Releases, release_folder
 
     project = project or find_named_project(options.paths)
@@ -89,6 +92,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         from patchgen_core.upgrade.writing.git import refuse_dirty
 
         refuse_dirty(project.base)
+    history = UpstreamHistory(options.history) if options.history is not None else None
     selection = select_configs(project, find_named_configs(project, options.paths), options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     try:
@@ -98,6 +102,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     with show_progress(options) as progress:
         report = upgrade(selection, release, releases, since=options.since, progress=progress)
     report = replace(report, origin=release.origin)
+    if history is not None:
+        report = history.blame(report)
     return _Front(options, project, release, report).run()
 
 

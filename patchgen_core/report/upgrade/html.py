@@ -217,8 +217,9 @@ def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) ->
             parts += [badge(finding.kind, _TONES[finding.risk]), f" {finding.detail}"]
         line = tag("p", *parts) if parts else Markup()
         diff = diff_view(finding.diff, f"What upstream changed in {finding.about}", finding.risk != "safe")
-        if line or diff:
-            items.append(tag("li", line, diff))
+        commits = bullet_list([f"by {commit}" for commit in finding.commits])
+        if line or diff or commits:
+            items.append(tag("li", line, commits, diff))
     return tag("ul", *items, class_="findings") if items else Markup()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from patchgen_core.errors import display_path
@@ -69,6 +70,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "detail": finding.detail or None,
         "risk": finding.risk,
         "upstream_diff": finding.diff or None,
+        "commits": [asdict(commit) for commit in finding.commits],
     }
 
 

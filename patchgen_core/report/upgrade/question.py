@@ -28,6 +28,8 @@ def print_question(console: Console, question: Question, number: int, total: int
             console.print(Text(f"  {patch.description}", "dim"))
     console.print(Text(str(question.location), "dim"), soft_wrap=True)
     for finding in question.changes:
+        for commit in finding.commits:
+            console.print(Text.assemble(("by ", "cyan"), str(commit)))
         _title(console, f"upstream's own change of {finding.about}")
         print_diff(console, finding.diff, folded=not is_whole)
     rebase = question.rebase

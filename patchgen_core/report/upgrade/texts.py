@@ -147,6 +147,7 @@ def _describe_findings(findings: Iterable[Finding], verdict: str, with_safe: boo
     findings = sort_by_risk(findings, with_safe)
     repeated = [f for f in findings if f.relation == "target" and f.kind == verdict and not f.detail]
     yield from _lines(dict.fromkeys((finding.risk, str(finding)) for finding in findings if finding not in repeated))
+    yield from _lines(dict.fromkeys(("by", f"{f.about}: {commit}") for f in findings for commit in f.commits))
     for finding in findings:
         if finding.diff:
             yield Part("diff", "upstream's own change of", finding.about, finding.diff)
