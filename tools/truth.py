@@ -3,7 +3,7 @@
 
 The project is VeOmni, 0.1.11 on transformers 5.2.0 and 0.1.12 on 5.9.0. People's own later version is the judge.
 
-    python -m tools.truth [--show] [-o tests/upgrade/real_move.toml]
+    python -m tools.truth [--show] [-o tests/upgrade/real_move.txt]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ast
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 from patchgen_core.config.declarations import Patch
@@ -32,6 +32,10 @@ from tools.releases import REAL, find_releases
 
 OLD, NEW = "0.1.11", "0.1.12"
 """Releases of the project."""
+HEAD = """\
+# What people did to the patches of VeOmni 0.1.11 (transformers 5.2.0) for 0.1.12 (5.9.0), and what upgrade says and
+# makes of them. `python -m tools.truth -o tests/upgrade/real_move.txt` writes it and keeps the notes.
+# config | target | kind | upstream | people | verdict | risk | merge | result | note"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,9 @@ class Row:
         risk: what upgrade says of the patch.
         merge: what upgrade makes of it: ``none`` where there is nothing to carry over, ``same``, ``clean`` or
             ``conflict``.
-        result: whether the patch carried over is ``the same`` code as people's, or ``different``; empty for a
+        result: whether the patch carried over is ``the same`` code as people's, or ``different``; ``-`` for a
             conflict, and for a patch that people removed.
+        note: for what is different, how: a person's judgment after reading both.
     """
 
     config: str
@@ -59,7 +64,8 @@ class Row:
     verdict: str
     risk: str
     merge: str
-    result: str = ""
+    result: str = "-"
+    note: str = "-"
 
     @property
     def key(self) -> str:
@@ -70,6 +76,12 @@ class Row:
     def is_flagged(self) -> bool:
         """Whether upgrade asks a person to look at the patch or to change it."""
         return self.risk != "safe"
+
+    @property
+    def needs_nobody(self) -> bool:
+        """Whether people left the patch alone, and upstream changed nothing of its target's code or what it has."""
+        is_same = self.upstream == "same" or self.verdict == "decorators changed" or self.merge in ("clean", "same")
+        return self.people == "kept" and self.result == "the same" and is_same
 
 
 @dataclass(frozen=True)
@@ -146,7 +158,7 @@ def _row(config: str, verdict: PatchVerdict, old: _Replacements, new: _Replaceme
     merge = "none"
     if rebase is not None:
         merge = "conflict" if not rebase.merged.is_clean else "clean" if rebase.diff else "same"
-    people, result = "removed", ""
+    people, result = "removed", "-"
     if new is not None and target in new.codes:
         theirs = new.codes[target]
         people = "kept" if theirs == old.codes[target] else "edited" if verdict.kind == new.kinds[target] else "other"
@@ -164,10 +176,10 @@ def describe(rows: Iterable[Row]) -> list[str]:
     """How far upgrade is right, line by line."""
     rows = list(rows)
     edited = [row for row in rows if row.people in ("edited", "other")]
-    untouched = [row for row in rows if row.people == "kept" and row.upstream == "same"]
+    untouched = [row for row in rows if row.needs_nobody]
     changed = [row for row in rows if row.upstream == "changed"]
     carried = [row for row in changed if row.merge in ("clean", "same")]
-    results = Counter(row.result or row.people for row in carried)
+    results = Counter(row.result for row in carried)
     return [
         f"{len(rows)} patches; people: {dict(Counter(row.people for row in rows))}",
         f"flagged of those that people edited: {sum(row.is_flagged for row in edited)} of {len(edited)}",
@@ -177,14 +189,16 @@ def describe(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+def read_rows(path: Path) -> list[Row]:
+    """A table, with its notes."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [Row(*line.split(" | ")) for line in lines if line and not line.startswith("#")]
+
+
 def write_rows(rows: Iterable[Row], path: Path) -> None:
-    """Write a table."""
-    lines = [
-        "# The move of VeOmni 0.1.11 on transformers 5.2.0 to 0.1.12 on 5.9.0: written by `python -m tools.truth`."
-    ]
-    for row in rows:
-        fields = ", ".join(f'{name} = "{value}"' for name, value in asdict(row).items())
-        lines.append(f"[[patch]]\n{fields}")
+    """Write a table, with the notes that it has."""
+    notes = {row.key: row.note for row in read_rows(path)}
+    lines = [HEAD, *(" | ".join(astuple(replace(row, note=notes.get(row.key, row.note)))) for row in rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -197,7 +211,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="patchgen-truth-") as folder:
         rows = make_rows(Path(folder).resolve())
     for row in rows if options.show else ():
-        print(*asdict(row).values(), sep=" | ")
+        print(*astuple(row), sep=" | ")
+    if options.output is not None:
+        write_rows(rows, options.output)
     print(*describe(rows), sep="\n")
 
 
