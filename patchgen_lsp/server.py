@@ -11,6 +11,7 @@ from pygls.lsp.server import LanguageServer
 
 from patchgen_lsp.analyst import Analyst
 from patchgen_lsp.documents import Documents
+from patchgen_lsp.features import add_features
 
 _WATCHED = ("**/*.py", "**/pyproject.toml", "**/*.diff", "**/ruff.toml", "**/.ruff.toml")
 
@@ -30,6 +31,7 @@ def make_server(analyst: Analyst) -> LanguageServer:
     server = LanguageServer("patchgen", _own_version(), text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
     documents = Documents(server, analyst)
     _add_documents(server, documents)
+    add_features(server, documents)
     return server
 
 

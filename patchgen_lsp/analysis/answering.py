@@ -20,7 +20,16 @@ from patchgen_lsp.analysis.diagnostics import diagnose, diagnose_problems
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.request import Request
 
-_FEATURES: dict[str, str] = {}
+_ROOM = "patchgen_lsp.analysis"
+_FEATURES = {
+    "hover": f"{_ROOM}.hover:hover",
+    "definition": f"{_ROOM}.navigation:find_definition",
+    "references": f"{_ROOM}.navigation:find_references",
+    "completion": f"{_ROOM}.completion:complete",
+    "lenses": f"{_ROOM}.lenses:list_lenses",
+    "diff": f"{_ROOM}.lenses:write_diff",
+    "hints": f"{_ROOM}.lenses:list_hints",
+}
 """Where the question of each kind is answered: ``module:function``, of a workbench and a request."""
 _MOST_GARBAGE = 50
 """Requests after which cycles are looked for: syntax trees are full of them."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_core.watch.sources import ParsedFiles
@@ -22,6 +23,7 @@ class OpenTexts(ParsedFiles):
         self.revision = self.epoch = 0
         self._texts: dict[Path, str] = {}
         self._parsed: dict[Path, SourceFile] = {}
+        self._valid: dict[Path, SourceFile] = {}
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Let these unsaved texts, and no others, stand for their files; files that were written are read again."""
@@ -31,6 +33,7 @@ class OpenTexts(ParsedFiles):
             self.epoch += any(not path.name.endswith(CONFIG_SUFFIX) for path in changed)
             self._parsed = {path: parsed for path, parsed in self._parsed.items() if path not in changed}
             self._texts = dict(texts)
+            self._valid = {path: source for path, source in self._valid.items() if path in texts}
         before = len(self._files)
         self.forget_changed(())
         self.epoch += len(self._files) < before
@@ -43,9 +46,16 @@ class OpenTexts(ParsedFiles):
         if path not in self._parsed:
             text = self._texts[path].replace("\r\n", "\n").replace("\r", "\n")
             text += "" if text.endswith("\n") or not text else "\n"
-            self._parsed[path] = parse_source(path, text.removeprefix("\ufeff"))
+            self._parsed[path] = self._valid[path] = parse_source(path, text.removeprefix("\ufeff"))
         self._recorded[path] = self._parsed[path]
         return self._parsed[path]
+
+    def last_valid(self, path: Path) -> SourceFile | None:
+        """The file as it is, or while it is half-typed as it last was; None where it never was valid Python."""
+        try:
+            return self.get(path)
+        except PatchgenError:
+            return self._valid.get(path)
 
     def has(self, path: Path) -> bool:
         """Whether there is such a file, or a text that stands for it."""

@@ -57,7 +57,11 @@ class Editor:
 
     def ask(self, method: str, params: Any) -> Any:
         """The answer to a request."""
-        return self._run(self.client.protocol.send_request_async(method, params))
+
+        async def request() -> Any:
+            return await self.client.protocol.send_request_async(method, params)
+
+        return self._run(request())
 
     def uri(self, path: str | Path) -> str:
         return (self.root / path).as_uri()

@@ -1,0 +1,199 @@
+"""What may stand at the cursor: targets in quotes, upstream's names, members, keyword arguments, codes of rules."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lsprotocol import types
+
+from patchgen_core.checks.contract.run import EVERY_RULE
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition
+from patchgen_core.syntax.source import SourceFile
+from patchgen_lsp.analysis.declared import TARGETS, enclosing_target
+from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
+from patchgen_lsp.analysis.workbench import Workbench
+from patchgen_lsp.places import make_range
+from patchgen_lsp.request import Request
+
+_KIND = types.CompletionItemKind
+_ALLOW = "allow"
+_OPEN, _CLOSED = "([{", ")]}"
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """What stands before the cursor.
+
+    Attributes:
+        word: the part of a dotted name, or of a string, that is typed already.
+        is_string: whether that is inside quotes.
+        calls: the names of the calls around it, the innermost last.
+        argument: how many commas of the innermost call stand before it.
+    """
+
+    word: str
+    is_string: bool
+    calls: tuple[str, ...]
+    argument: int
+
+
+def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
+    """What may be typed at the cursor."""
+    source = bench.sources.last_valid(request.path)
+    upstream = view_upstream(bench, source) if source is not None else None
+    text = bench.sources.text(request.path)
+    cursor = read_cursor(text, request.line, request.column)
+    line = text.split("\n")[request.line] if text else ""
+    start = (request.line, request.column - len(cursor.word))
+    place = make_range([""] * request.line + [line], start, (request.line, request.column), request.units)
+    items = list(_items(cursor, source, upstream, request.line + 1))
+    for item in items:
+        item.text_edit = types.TextEdit(place, item.label)
+        item.filter_text = item.label
+    return items
+
+
+def read_cursor(text: str, line: int, column: int) -> Cursor:
+    """What stands before a place of a text, which need not be valid Python."""
+    lines = text.split("\n")
+    before = lines[line][:column] if line < len(lines) else ""
+    calls: list[tuple[str, int]] = []
+    last = ""
+    for token in _tokens([*lines[:line], before]):
+        if token.type == tokenize.OP and token.string in _OPEN:
+            calls.append((last if token.string == "(" else "", 0))
+        elif token.type == tokenize.OP and token.string in _CLOSED and calls:
+            calls.pop()
+        elif token.string == "," and calls:
+            calls[-1] = (calls[-1][0], calls[-1][1] + 1)
+        last = token.string if token.type == tokenize.NAME else ""
+    quote = _open_quote(before)
+    word = before[quote + 1 :] if quote >= 0 else _dotted_end(before)
+    names = tuple(name for name, _ in calls)
+    return Cursor(word, quote >= 0, names, calls[-1][1] if calls else 0)
+
+
+def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
+    """The tokens of a text as far as it has any: what is open at its end is no error."""
+    try:
+        yield from tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline)
+    except (tokenize.TokenError, IndentationError, SyntaxError):
+        return
+
+
+def _open_quote(before: str) -> int:
+    """Where a string begins that a line leaves open; -1 for none."""
+    start, quote = -1, ""
+    for number, character in enumerate(before):
+        if not quote and character in "\"'":
+            start, quote = number, character
+        elif character == quote and before[number - 1] != "\\":
+            start, quote = -1, ""
+        elif not quote and character == "#":
+            return -1
+    return start
+
+
+def _dotted_end(before: str) -> str:
+    start = len(before)
+    while start and (before[start - 1].isalnum() or before[start - 1] in "._"):
+        start -= 1
+    return before[start:]
+
+
+def _items(
+    cursor: Cursor, source: SourceFile | None, upstream: UpstreamView | None, line: int
+) -> Iterator[types.CompletionItem]:
+    call = cursor.calls[-1] if cursor.calls else ""
+    if cursor.is_string:
+        if call == _ALLOW and cursor.argument == 0:
+            yield from _codes()
+        elif upstream is not None and _takes_target(call, cursor.argument):
+            yield from _targets(upstream, TARGETS.get(call, "any"))
+        return
+    if source is None or upstream is None:
+        return
+    inside = enclosing_target(source, line)
+    if inside is None:
+        return
+    if cursor.word.startswith("self."):
+        yield from _members(upstream, inside.target.split(".")[0])
+        return
+    if call:
+        yield from _keywords(upstream, inside.target.split(".")[0], call)
+    if "." not in cursor.word:
+        yield from _names(upstream)
+
+
+def _takes_target(call: str, argument: int) -> bool:
+    is_first = call in TARGETS and (argument == 0 or call == "exclude_from_output")
+    return is_first or (call == _ALLOW and argument == 2)
+
+
+def _codes() -> Iterator[types.CompletionItem]:
+    for rule in EVERY_RULE:
+        yield types.CompletionItem(rule.code, kind=_KIND.EnumMember, detail=rule.name, documentation=rule.reason)
+
+
+def _targets(upstream: UpstreamView, kind: str) -> Iterator[types.CompletionItem]:
+    for name, node in upstream.targets:
+        is_class, is_method = isinstance(node, ast.ClassDef), "." in name
+        own = "class" if is_class else "method" if is_method else "function"
+        if kind in ("any", own):
+            shape = _KIND.Class if is_class else _KIND.Method if is_method else _KIND.Function
+            yield types.CompletionItem(name, kind=shape, detail=_signature(node))
+
+
+def _signature(node: Definition) -> str:
+    if isinstance(node, ast.ClassDef):
+        return f"class {node.name}({', '.join(map(ast.unparse, node.bases))})"
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returns}"
+
+
+def _members(upstream: UpstreamView, class_name: str) -> Iterator[types.CompletionItem]:
+    """The methods of a class, and what its own methods and those of its bases in the module assign to ``self``."""
+    definitions = dict(upstream.source.definitions)
+    names, members = [class_name], dict[str, str]()
+    for name in names:
+        node = definitions.get(name)
+        if not isinstance(node, ast.ClassDef):
+            continue
+        names += [base.id for base in node.bases if isinstance(base, ast.Name) and base.id not in names]
+        for each in ast.walk(node):
+            if isinstance(each, FUNCTIONS):
+                members.setdefault(each.name, _signature(each))
+            if isinstance(each, ast.Assign):
+                for target in map(ast.unparse, each.targets):
+                    if target.startswith("self.") and target.count(".") == 1 and target[5:].isidentifier():
+                        members.setdefault(target[5:], f"{name}: {target} = {ast.unparse(each.value)}"[:120])
+    for member, detail in members.items():
+        yield types.CompletionItem(f"self.{member}", kind=_KIND.Field, detail=detail)
+
+
+def _keywords(upstream: UpstreamView, class_name: str, call: str) -> Iterator[types.CompletionItem]:
+    """The keyword arguments of a call to a function of upstream's, or to a class of it."""
+    method = upstream.find_method(class_name, call)
+    node = method[1] if method is not None else upstream.find(call)
+    if isinstance(node, ast.ClassDef):
+        constructor = upstream.find_method(call, "__init__")
+        node = constructor[1] if constructor is not None else None
+    if isinstance(node, FUNCTIONS):
+        for argument in (*node.args.args, *node.args.kwonlyargs):
+            if argument.arg != "self":
+                detail = ast.unparse(argument.annotation) if argument.annotation is not None else ""
+                yield types.CompletionItem(f"{argument.arg}=", kind=_KIND.Variable, detail=detail)
+
+
+def _names(upstream: UpstreamView) -> Iterator[types.CompletionItem]:
+    index = upstream.source.index
+    for name in index.names:
+        node = upstream.find(name)
+        kind = (
+            _KIND.Class if isinstance(node, ast.ClassDef) else _KIND.Function if node is not None else _KIND.Variable
+        )
+        yield types.CompletionItem(name, kind=kind, detail=_signature(node) if node is not None else "")

@@ -1,0 +1,181 @@
+"""Going from a target to upstream, from a replacement to what is generated of it and back, and to other configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lsprotocol import types
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.nodes import Definition
+from patchgen_core.syntax.source import SourceFile
+from patchgen_lsp.analysis.declared import (
+    Declared,
+    declared_around,
+    declared_at,
+    enclosing_target,
+    find_declared,
+    name_at,
+    upstream_modules,
+)
+from patchgen_lsp.analysis.generated_view import (
+    find_maker,
+    is_generated_file,
+    line_on_disk,
+    source_of_line,
+    view_generated,
+)
+from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
+from patchgen_lsp.analysis.workbench import Workbench
+from patchgen_lsp.places import line_range, make_range, uri_of
+from patchgen_lsp.request import Request
+
+
+def find_definition(bench: Workbench, request: Request) -> list[types.Location]:
+    """Where what is at the cursor comes from.
+
+    Of a target or a name of upstream's, upstream's line; of a replacement, the generated line; in a generated module,
+    the line of the config, or upstream's line where no patch wrote it.
+    """
+    if is_generated_file(request.path):
+        return _origin(bench, request)
+    source = bench.sources.last_valid(request.path)
+    upstream = view_upstream(bench, source) if source is not None else None
+    if source is None or upstream is None:
+        return []
+    line, column = request.line + 1, request.column
+    declared = declared_at(source, line, column)
+    if declared is not None:
+        return _upstream_target(upstream, declared.target, request.units)
+    name = name_at(source, line, column)
+    around = declared_around(source, line)
+    if around is not None and around.definition is not None and name == around.definition.name:
+        return list(_generated(bench, request, around.target))
+    return _upstream_name(source, upstream, name, line, request.units)
+
+
+def find_references(bench: Workbench, request: Request) -> list[types.Location]:
+    """Every place of the project's configs that names the target at the cursor, or the patch that they share."""
+    source = bench.sources.last_valid(request.path)
+    if source is None:
+        return []
+    line, column = request.line + 1, request.column
+    declared = declared_at(source, line, column)
+    if declared is not None:
+        modules = set(upstream_modules(source))
+        return [
+            _at_argument(other, each, request.units)
+            for other in _configs(bench)
+            if modules & set(upstream_modules(other))
+            for each in find_declared(other)
+            if each.target == declared.target
+        ]
+    name = name_at(source, line, column)
+    if not name.isidentifier():
+        return []
+    found = []
+    for other in _configs(bench):
+        for number, text in enumerate(other.lines):
+            for start in _words(text, name):
+                place = make_range(other.lines, (number, start), (number, start + len(name)), request.units)
+                found.append(types.Location(uri_of(other.path), place))
+    return found
+
+
+def count_users(bench: Workbench, source: SourceFile) -> dict[str, int]:
+    """For each target that a config names, how many configs of the project patch it in the same upstream module."""
+    modules = set(upstream_modules(source))
+    counts: dict[str, int] = {}
+    for other in _configs(bench):
+        if modules & set(upstream_modules(other)):
+            for target in {each.target for each in find_declared(other)}:
+                counts[target] = counts.get(target, 0) + 1
+    return counts
+
+
+def _configs(bench: Workbench) -> Iterator[SourceFile]:
+    for path in sorted(bench.project.find_configs()):
+        try:
+            yield bench.sources.get(path)
+        except PatchgenError:
+            continue
+
+
+def _words(text: str, name: str) -> Iterator[int]:
+    start = text.find(name)
+    while start >= 0:
+        before, after = text[start - 1 : start], text[start + len(name) : start + len(name) + 1]
+        if not (before.isidentifier() or before.isdigit() or after.isidentifier() or after.isdigit()):
+            yield start
+        start = text.find(name, start + len(name))
+
+
+def _at_argument(source: SourceFile, declared: Declared, units: str) -> types.Location:
+    node = declared.argument
+    offsets = (source.start(node), source.end(node))
+    lines = (node.lineno - 1, (node.end_lineno or node.lineno) - 1)
+    places = [(line, offset - source.line_starts[line]) for line, offset in zip(lines, offsets)]
+    return types.Location(uri_of(source.path), make_range(source.lines, places[0], places[1], units))
+
+
+def _upstream_target(upstream: UpstreamView, target: str, units: str) -> list[types.Location]:
+    node = upstream.find(target)
+    if node is None and target.count(".") == 1:
+        inherited = upstream.find_method(*target.split("."))
+        node = inherited[1] if inherited is not None else None
+    return [_at_definition(upstream.source, node, units)] if node is not None else []
+
+
+def _upstream_name(
+    source: SourceFile, upstream: UpstreamView, name: str, line: int, units: str
+) -> list[types.Location]:
+    """Upstream's line of a name that a replacement or an edit uses; ``self.method`` is one of the target's class."""
+    if name.startswith("self.") and name.count(".") == 1:
+        inside = enclosing_target(source, line)
+        method = upstream.find_method(inside.target.split(".")[0], name.split(".")[1]) if inside is not None else None
+        return [_at_definition(upstream.source, method[1], units)] if method is not None else []
+    if name.split(".")[0] in source.index.names:  # the config's own
+        return []
+    node = upstream.find(name) or upstream.find(name.split(".")[0])
+    return [_at_definition(upstream.source, node, units)] if node is not None else []
+
+
+def _at_definition(source: SourceFile, node: Definition, units: str) -> types.Location:
+    return types.Location(uri_of(source.path), line_range(source.lines, node.lineno, units))
+
+
+def _generated(bench: Workbench, request: Request, target: str) -> Iterator[types.Location]:
+    for view in view_generated(bench, request.path):
+        node = view.find(target)
+        if node is not None:
+            yield types.Location(
+                uri_of(view.artifact.path),
+                line_range(_lines(bench, view.artifact.path), line_on_disk(view, node.lineno), request.units),
+            )
+
+
+def _lines(bench: Workbench, path: Path) -> list[str]:
+    return bench.sources.text(path).split("\n")
+
+
+def _origin(bench: Workbench, request: Request) -> list[types.Location]:
+    view = find_maker(bench, request.path)
+    if view is None:
+        return []
+    line = min(request.line + 1, len(view.source.lines))
+    location = source_of_line(bench, view, line)
+    if location is not None:
+        path = Path(location.file)
+        return [types.Location(uri_of(path), line_range(_lines(bench, path), location.line, request.units))]
+    plan = view.artifact.plan
+    owner = view.source.owner_at(line)
+    node = dict(plan.source.definitions).get(owner)
+    made = view.find(owner)
+    if node is None or made is None:
+        return []
+    wanted = view.source.lines[line - 1].strip()
+    first, last = plan.source.first_line(node), plan.source.last_line(node)
+    same = [number for number in range(first, last + 1) if plan.source.lines[number - 1].strip() == wanted]
+    at = min(same, key=lambda number: abs((number - first) - (line - made.lineno)), default=node.lineno)
+    return [types.Location(uri_of(plan.source.path), line_range(plan.source.lines, at, request.units))]

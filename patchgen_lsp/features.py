@@ -1,0 +1,70 @@
+"""The questions that an editor asks about a place or a document, handed on to the process that answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
+from patchgen_core.workers.worker import WorkerDied
+from patchgen_lsp.analyst import describe_death
+from patchgen_lsp.commands import SHOW_DIFF
+from patchgen_lsp.documents import Documents
+from patchgen_lsp.places import column_of, path_of
+from patchgen_lsp.request import Request
+
+Answer = Callable[[Any], Awaitable[Any]]
+
+
+def add_features(server: LanguageServer, documents: Documents) -> None:
+    """Have a server answer these questions."""
+    triggers = types.CompletionOptions(trigger_characters=['"', "'", ".", "("])
+    server.feature(types.TEXT_DOCUMENT_HOVER)(_asking(documents, "hover"))
+    server.feature(types.TEXT_DOCUMENT_DEFINITION)(_asking(documents, "definition"))
+    server.feature(types.TEXT_DOCUMENT_REFERENCES)(_asking(documents, "references"))
+    server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)(_asking(documents, "completion"))
+    server.feature(types.TEXT_DOCUMENT_CODE_LENS)(_asking(documents, "lenses"))
+    server.feature(types.TEXT_DOCUMENT_INLAY_HINT)(_asking(documents, "hints"))
+    _add_commands(server, documents)
+
+
+def _add_commands(server: LanguageServer, documents: Documents) -> None:
+    async def show_diff(uri: str, target: str = "") -> None:
+        for path in await ask(documents, "diff", uri, None) or ():
+            await server.window_show_document_async(types.ShowDocumentParams(Path(path).as_uri()))
+
+    server.command(SHOW_DIFF)(show_diff)
+
+
+def _asking(documents: Documents, kind: str) -> Answer:
+    async def answer(params: Any) -> Any:
+        return await ask(documents, kind, params.text_document.uri, getattr(params, "position", None))
+
+    return answer
+
+
+async def ask(documents: Documents, kind: str, uri: str, position: types.Position | None, **more: Any) -> Any:
+    """The answer to a question about a document; None for a file that is no config and not generated, and where
+    there is none: the diagnostics say why."""
+    path = path_of(uri)
+    if path is None or not (path.name.endswith(CONFIG_SUFFIX) or path.parent.name == OUTPUT_FOLDER):
+        return None
+    texts = documents.texts()
+    line = position.line if position is not None else 0
+    lines = texts.get(path, "").split("\n")
+    text = lines[line] if line < len(lines) else ""
+    column = column_of(text.rstrip("\r"), position.character, documents.units) if position is not None else 0
+    try:
+        return await documents.analyst.ask(Request(kind, path, texts, documents.units, line, column, more))
+    except PatchgenError:
+        return None
+    except WorkerDied as error:
+        documents.tell_once(describe_death(error))
+    except OSError as error:
+        documents.tell_once(f"no process can be started: {error}")
+    return None

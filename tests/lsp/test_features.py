@@ -1,0 +1,111 @@
+"""What the server answers about a place in a config or a generated file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygls", reason="needs the extra lsp")
+
+from lsprotocol import types
+
+from tests.lsp.editor import LLAMA, QWEN3, Editor
+
+pytestmark = pytest.mark.torch
+GENERATED = "examples/zoo/qwen3/generated/patched_modeling_qwen3_gpu.py"
+
+
+@pytest.fixture(autouse=True)
+def opened(editor: Editor) -> None:
+    editor.open(QWEN3)
+
+
+def line_of(editor: Editor, location: types.Location) -> str:
+    path = Path(location.uri.removeprefix("file://"))
+    return path.read_text(encoding="utf-8").split("\n")[location.range.start.line].strip()
+
+
+def labels(editor: Editor, text: str, at: str) -> list[str]:
+    """What is offered behind a piece of a text that is being typed."""
+    editor.type(QWEN3, text)
+    place = editor.place(QWEN3, at, len(at))
+    items = editor.ask(types.TEXT_DOCUMENT_COMPLETION, types.CompletionParams(**place))
+    editor.type(QWEN3, editor.read(QWEN3))
+    return [item.label for item in items or ()]
+
+
+def test_hover_shows_upstreams_text_and_the_change(editor: Editor) -> None:
+    place = editor.place(QWEN3, '"Qwen3MLP.forward"', 5)
+    text = editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(**place)).contents.value
+    assert "**Qwen3MLP.forward** in `modeling_qwen3.py:" in text
+    assert "+        if slot_swiglu_mlp.has_kernel:" in text
+    assert "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))" in text
+
+
+def test_definition_of_a_target_is_upstreams(editor: Editor) -> None:
+    place = editor.place(QWEN3, '"Qwen3Attention.forward"', 5)
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith("/transformers/models/qwen3/modeling_qwen3.py")
+    assert line_of(editor, location) == "def forward("
+
+
+def test_a_generated_line_leads_to_its_patch_and_upstreams_to_upstream(editor: Editor) -> None:
+    editor.open(GENERATED)
+    place = editor.place(GENERATED, "sequence_parallel_attention(attention_interface)")
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith(QWEN3)
+    assert "sequence_parallel_attention(attention_interface)" in line_of(editor, location)
+
+    place = editor.place(GENERATED, "class Qwen3RotaryEmbedding")
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith("modeling_qwen3.py")
+    assert line_of(editor, location).startswith("class Qwen3RotaryEmbedding")
+    editor.close(GENERATED)
+
+
+def test_a_replacement_leads_to_the_line_generated_of_it(editor: Editor) -> None:
+    editor.open(LLAMA)
+    place = editor.place(LLAMA, "def llama_mlp_forward", 8)
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith("patched_modeling_llama_gpu.py")
+    assert line_of(editor, location) == "def forward(self, x):"
+
+
+def test_references_of_a_shared_patch_are_in_every_config(editor: Editor) -> None:
+    editor.open(LLAMA)
+    place = editor.place(LLAMA, "def llama_mlp_forward", 8)
+    context = types.ReferenceContext(include_declaration=True)
+    found = editor.ask(types.TEXT_DOCUMENT_REFERENCES, types.ReferenceParams(context=context, **place))
+    assert any(location.uri.endswith(QWEN3) for location in found)
+    assert any(location.uri.endswith(LLAMA) for location in found)
+
+
+def test_targets_complete_in_quotes_that_are_not_closed(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    half = f'{text}\n\n@config.override_method("Qwen3'
+    offered = labels(editor, half, '@config.override_method("Qwen3')
+    assert "Qwen3MLP.forward" in offered
+    assert "Qwen3MLP" not in offered
+    assert "Qwen3MLP" in labels(editor, f'{text}\n\n@config.replace_class("', '@config.replace_class("')
+
+
+def test_members_names_keywords_and_codes_complete(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    patch = '\n\n@config.override_method("Qwen3DecoderLayer.forward")\ndef layer(self, x):\n    y = self.mlp(x)\n'
+    body = text + patch
+    members = labels(editor, body.replace("y = self.mlp(x)", "y = self.m"), "y = self.m")
+    assert {"self.mlp", "self.self_attn"} <= set(members)
+    assert "apply_rotary_pos_emb" in labels(editor, body.replace("y = self.mlp(x)", "y = app"), "y = app")
+    call = "y = eager_attention_forward("
+    assert "scaling=" in labels(editor, body.replace("y = self.mlp(x)", call), call)
+    assert "PG202" in labels(editor, f'{text}\nconfig.allow("PG', 'config.allow("PG')
+
+
+def test_lenses_and_hints_stand_at_patches(editor: Editor) -> None:
+    document = types.TextDocumentIdentifier(editor.uri(QWEN3))
+    lenses = editor.ask(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(document))
+    assert "generated file is current" in {lens.command.title for lens in lenses}
+    whole = types.Range(types.Position(0, 0), types.Position(500, 0))
+    hints = editor.ask(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintParams(document, whole))
+    assert any(hint.label.startswith("modeling_qwen3.py:") for hint in hints)
