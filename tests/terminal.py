@@ -33,7 +33,7 @@ class Terminal:
         )
         os.close(other)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.text, self._read = "", 0
+        self.text, self._shown, self._read = "", "", 0
 
     def until(self, *texts: str) -> str:
         """What is shown until it has one of some texts; an error that says what was shown instead."""
@@ -70,5 +70,6 @@ class Terminal:
             data = os.read(self._end, 65536)
         except OSError:  # nobody has the other end any more
             return False
-        self.text += _ESCAPES.sub("", self._decoder.decode(data)).replace("\r\n", "\n")
+        self._shown += self._decoder.decode(data)
+        self.text = _ESCAPES.sub("", self._shown).replace("\r\n", "\n")
         return bool(data)

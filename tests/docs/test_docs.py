@@ -5,7 +5,8 @@ A fenced block says after its language what it is:
 - ``file=PATH`` is written to that file, ``append=PATH`` goes to its end;
 - ``in=PATH`` stands in that file;
 - ``console`` lines after ``$`` are run, and the lines below are what they print (``exit=N``: the exit code
-  of the last);
+  of the last); with ``session=COLUMNS`` in a terminal, where somebody types what follows ``> ``, and ``[...]`` stands
+  for anything;
 - ``rule=CODE.failing.text`` and the like is that part of a rule's example, which tests/contracts and
   tests/runtime run;
 - ``rules=settings`` is a ``pyproject.toml``, and ``rules=allow`` a line of a config in that project;
@@ -19,9 +20,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,12 +38,21 @@ from patchgen_core.checks.contract.run import EVERY_RULE
 from patchgen_core.project.table import load_project
 from patchgen_core.syntax.diffs import reverse_diff
 from patchgen_core.upstream.module import find_upstream
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = ("adding-a-model.md", "command-line.md", "parallel.md", "plugin.md", "runtime.md", "upgrading.md")
+SLOW = (
+    "adding-a-model.md",
+    "command-line.md",
+    "deciding.md",
+    "parallel.md",
+    "plugin.md",
+    "runtime.md",
+    "upgrading.md",
+)
 BY_NAME = [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES]
 
 
@@ -57,18 +68,20 @@ QWEN3_CONFIG = "acme/models/qwen3/qwen3_gpu_patch_gen_config.py"
 QWEN3_EDITS = "acme/models/qwen3/qwen3_edits_patch_gen_config.py"
 
 
-def old_release(site: Path) -> Path:
-    """A folder with Qwen3 as transformers 5.16.1 has it."""
-    diff = (ROOT / "tests/docs/qwen3-5.16.1.diff").read_text(encoding="utf-8")
-    text = reverse_diff(find_upstream(QWEN3).path.read_text(encoding="utf-8"), diff)
-    assert text is not None, "tests/docs/qwen3-5.16.1.diff does not lead to the installed transformers"
-    module = site.joinpath(*QWEN3.split(".")).with_suffix(".py")
+def old_release(site: Path, models: Iterable[str] = ("qwen3",)) -> Path:
+    """A folder with some models as transformers 5.16.1 has them."""
+    for model in models:
+        diff = (ROOT / f"tests/docs/{model}-5.16.1.diff").read_text(encoding="utf-8")
+        name = f"transformers.models.{model}.modeling_{model}"
+        text = reverse_diff(find_upstream(name).path.read_text(encoding="utf-8"), diff)
+        assert text is not None, f"tests/docs/{model}-5.16.1.diff does not lead to the installed transformers"
+        module = site.joinpath(*name.split(".")).with_suffix(".py")
+        module.parent.mkdir(parents=True)
+        for package in list(module.relative_to(site).parents)[:-1]:
+            (site / package / "__init__.py").touch()
+        module.write_text(text, encoding="utf-8")
     metadata = site / "transformers-5.16.1.dist-info/METADATA"
-    for path in (module, metadata):
-        path.parent.mkdir(parents=True)
-    for package in list(module.relative_to(site).parents)[:-1]:
-        (site / package / "__init__.py").touch()
-    module.write_text(text, encoding="utf-8")
+    metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 5.16.1\n", encoding="utf-8")
     return site
 
@@ -77,6 +90,13 @@ def step_made_before(folder: Path) -> None:
     """The project's files are generated against transformers 5.16.1."""
     with TemporaryDirectory() as temporary:
         project = replace(load_project(folder), upstream=(old_release(Path(temporary)),))
+        generate_and_write(Selection(project, project.find_configs()), save_diff=True)
+
+
+def step_three_before(folder: Path) -> None:
+    """The files of three models are generated against transformers 5.16.1."""
+    with TemporaryDirectory() as temporary:
+        project = replace(load_project(folder), upstream=(old_release(Path(temporary), ("llama", "qwen2", "qwen3")),))
         generate_and_write(Selection(project, project.find_configs()), save_diff=True)
 
 
@@ -133,6 +153,7 @@ STEPS = {
     "red": step_red,
     "made-before": step_made_before,
     "edits-before": step_edits_before,
+    "three-before": step_three_before,
     "two-deleted": step_two_deleted,
     "checkout": step_checkout,
     "other-generator": step_other_generator,
@@ -169,6 +190,21 @@ def check_console(text: str, options: dict[str, str], folder: Path) -> None:
         command, _, expected = part.partition("\n")
         code, output = run(command, folder)
         assert (output, code) == (expected, wanted), command
+
+
+def check_session(text: str, columns: int, folder: Path) -> None:
+    """Somebody types what stands behind each prompt; what the terminal shows in the end is what the page shows."""
+    command, _, expected = text.removeprefix("$ ").partition("\n")
+    program, *arguments = shlex.split(command)
+    assert program == "patchgen"
+    terminal = Terminal(arguments, folder, columns)
+    for line in re.findall(r"^> (.+)$", expected, re.MULTILINE):
+        terminal.until("\n> ")
+        terminal.type(line)
+    terminal.end()
+    shown = "".join(f"{line.rstrip()}\n" for line in terminal.text.splitlines())
+    pattern = ".*".join(re.escape(part) for part in expected.split("[...]\n"))
+    assert re.fullmatch(pattern, shown, re.DOTALL), shown
 
 
 ALLOWING = """
@@ -227,6 +263,8 @@ def check_fence(language: str, options: dict[str, str], text: str, folder: Path)
             file.write(text if "file" in options else f"\n\n{text}")
     elif "in" in options:
         assert text in (folder / options["in"]).read_text(encoding="utf-8")
+    elif "session" in options:
+        check_session(text, int(options["session"]), folder)
     elif language == "console" and "example" not in options:
         check_console(text, options, folder)
     elif "rule" in options:
