@@ -199,7 +199,9 @@ def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Fin
     has_all = rebase is not None and not rebase.diff and rebase.merged.is_clean
     for finding in findings:
         if has_all and finding.relation == "target" and finding.kind != "moved":
-            detail = f"{finding.detail}; the replacement has it" if finding.detail else "the replacement has it"
-            yield replace(finding, detail=detail, risk="safe")
+            rests = (
+                "the replacement has it: upstream's change leaves its text as it is, with the same values in each name"
+            )
+            yield replace(finding, detail="; ".join(filter(None, [finding.detail, rests])), risk="safe")
         else:
             yield finding

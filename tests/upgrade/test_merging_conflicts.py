@@ -217,3 +217,12 @@ def test_a_name_that_means_the_same_value_is_no_conflict() -> None:
     )
     merged = merge(ROUTER, OUR_ROUTER, theirs)
     assert (merged.conflicts, merged.how) == ((), "same")
+
+
+def test_what_python_refuses_after_parsing_is_a_conflict() -> None:
+    base = "def f(self, x):\n    self.first(x)\n    self.second(x)\n    self.third(x)\n    return x"
+    ours = changed(base, ("    self.third", "    global COUNT\n    COUNT = x\n    self.third"))
+    theirs = changed(base, ("    self.first", "    COUNT = self.count\n    self.first"))
+    merged = merge(base, ours, theirs)
+    assert "name 'COUNT' is assigned to before global declaration (line 5)" in reasons(merged)
+    assert merged.text == ours

@@ -52,7 +52,20 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
         result = by_lines or _tidied(merged, aligned.ours)
         how = "same" if result == aligned.ours.source.text else "lines" if by_lines else "syntax"
     result = result if ours.endswith("\n") else result.rstrip("\n")
+    if not conflicts and (reason := _why_not_python(result)) and not _why_not_python(ours):
+        refused = Conflict(1, f"the merged text is not reliable: Python refuses it: {reason}", base, ours, theirs)
+        return Merged(ours, "syntax", (refused,))
     return Merged(result, how, conflicts, tuple(dict.fromkeys(edits.notes)))
+
+
+def _why_not_python(text: str) -> str:
+    """Why Python does not compile a text that it can parse: a name that is global after it was assigned, an argument
+    that is passed twice."""
+    try:
+        compile(text, "merged", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return f"{error.msg} (line {error.lineno})"
+    return ""
 
 
 def _by_lines(merged: DefinitionText, base: DefinitionText, ours: DefinitionText, theirs: DefinitionText) -> str:
