@@ -16,7 +16,7 @@ import pytest
 
 from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
-from tests.ray_cluster import start_cluster
+from tools.ray_cluster import start_cluster
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from patchgen_core.workers.node import describe_difference, move_paths
 from patchgen_core.workers.processes import UnitExecutor
 from patchgen_core.workers.units import Task
 from patchgen_core.workers.worker import WorkerDied
-from tests.ray_cluster import LocalCluster, start_cluster
+from tools.ray_cluster import LocalCluster, start_cluster
 
 HANDLER = """
 import os
