@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 QWEN3 = "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
 MISTRAL = "examples/zoo/mistral/mistral_gpu_patch_gen_config.py"
@@ -161,6 +163,7 @@ def test_every_defect_is_found_at_its_line_and_nothing_else(tmp_path: Path) -> N
         assert any(row.startswith(f"> {problem['location']['line']:5} |") for row in line)
 
 
+@pytest.mark.slow
 def test_zoo_itself_is_green_under_every_rule() -> None:
     command = [sys.executable, "-m", "patchgen_core", "check", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

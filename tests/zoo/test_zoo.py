@@ -99,6 +99,7 @@ def test_edited_generated_file(zoo: Zoo) -> None:
     )
 
 
+@pytest.mark.slow
 def test_edited_config(zoo: Zoo) -> None:
     """A shared patch: every config that imports it is told."""
     config = zoo.root / "examples/zoo/llama/llama_gpu_patch_gen_config.py"
@@ -114,6 +115,7 @@ def test_edited_config(zoo: Zoo) -> None:
     )
 
 
+@pytest.mark.slow
 def test_edited_upstream(zoo: Zoo) -> None:
     zoo.replace(zoo.upstream, "if n_rep == 1:", "if n_rep <= 1:")
     zoo.goes_red_and_green(

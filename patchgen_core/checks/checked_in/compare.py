@@ -46,6 +46,7 @@ def check(
     """Compare what is on disk with a fresh generation; for all that a project makes, orphans are looked for as well.
 
     Args:
+        loader: loads the configs; an outcome that is made with it holds what it was made from.
         cache: keeps what is made. None keeps nothing.
         artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
             many configs are made in other processes.
@@ -60,12 +61,13 @@ def check(
         results |= _find_clean(selection, paths, cache, reader)
         results |= _check_apart(selection, _without(paths, results), cache, progress)
     made_together: set[Path] = set()
-    for batch in _batches(_without(paths, results), artifacts):
+    is_held = artifacts or loader is not None
+    for batch in _batches(_without(paths, results), is_held):
         made = _make(selection, batch, loader, progress)
         if cache is not None:
             cache.keep(selection, _outcomes(made), reader)
         made_together = set(made)
-        results |= made if artifacts else _bare_results(made)
+        results |= made if is_held else _bare_results(made)
     rivals = find_rivals(results)
     if not rivals.issubset(made_together):
         results |= _make(selection, [path for path in paths if path in rivals], loader, progress)
@@ -107,8 +109,8 @@ def check_chunk(chunk: ConfigChunk) -> ChunkReport:
     return ChunkReport(results, stderr.getvalue())
 
 
-def _batches(paths: Sequence[Path], artifacts: bool) -> list[Sequence[Path]]:
-    size = max(len(paths), 1) if artifacts else TOGETHER
+def _batches(paths: Sequence[Path], is_held: bool) -> list[Sequence[Path]]:
+    size = max(len(paths), 1) if is_held else TOGETHER
     return [paths[start : start + size] for start in range(0, len(paths), size)]
 
 
