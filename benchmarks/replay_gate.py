@@ -1,0 +1,84 @@
+"""The gate over one release that a walk of the replay came to, with that release's transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from patchgen_core.files import write_files
+from tools.releases import NEEDED, find_release
+
+CHECKS = "drift,import,contract,parity"
+OLDER = ("huggingface-hub", "tokenizers")
+"""What older releases of transformers import in releases that the newest refuses; the first of them suffices for
+some."""
+LIMIT = 3 * 3600
+
+
+def judge_release(folder: Path, version: str, patterns: Sequence[str] = ()) -> dict[str, list[str]]:
+    """What is red by config, of those that the gate ran for; kept beside the folder and not found out again.
+
+    Args:
+        patterns: parts of the paths of configs to run it for; none for all.
+    """
+    kept = folder.with_name(f"{folder.name}.gate.json")
+    red: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    paths = [p for p in sorted(folder.rglob("*_patch_gen_config.py")) if _is_chosen(p, patterns)]
+    missing = [path for path in paths if not any(config.endswith(path.stem) for config in red)]
+    environment = find_environment(version)
+    if missing and environment is not None:
+        red |= _run(folder, missing, environment)
+        write_files([(kept, json.dumps(red, indent=1) + "\n")])
+        count = sum(map(bool, red.values()))
+        print(f"{folder.parent.name} {version}: parity of {len(missing)} configs; {count} red", flush=True)
+    return red
+
+
+def _is_chosen(path: Path, patterns: Sequence[str]) -> bool:
+    return not patterns or any(pattern in path.name for pattern in patterns)
+
+
+def find_environment(version: str) -> dict[str, str] | None:
+    """The environment in which a release of transformers imports; None where there is none."""
+    release = find_release(version)
+    for more in ((), OLDER[:1], OLDER):
+        folders = [str(find_release(NEEDED[name], name).folder) for name in more]
+        folders += [] if release.origin == "installed" else [str(release.folder)]
+        psutil = find_release(NEEDED["psutil"], "psutil")
+        folders += [] if psutil.origin == "installed" else [str(psutil.folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "PYTHONWARNINGS": "ignore"}
+        command = [
+            sys.executable,
+            "-c",
+            "import transformers.modeling_utils, transformers.models.llama.modeling_llama",
+        ]
+        if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
+            return environment
+    return None
+
+
+def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> dict[str, list[str]]:
+    with tempfile.TemporaryDirectory(prefix="patchgen-replay-") as temporary:
+        report = Path(temporary, "report.json")
+        command = [sys.executable, "-m", "patchgen_core", "gate", "--checks", CHECKS, "--device", "cpu", "-j", "1"]
+        command += ["--level", "quick", "--report", str(report), *map(str, paths)]
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+        if not report.is_file():
+            print(f"{folder}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
+            return {}
+        results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    ran = {result["config"] for result in results if result["check"] == "parity" and result["status"] != "skipped"}
+    red: dict[str, list[str]] = {config: [] for config in ran}
+    for result in results:
+        for error in result["errors"] if result["status"] in ("failed", "error", "drifted") else []:
+            red.setdefault(result["config"], []).append(
+                f"{result['check']}: {error.get('code', '')} {error['message']}"
+            )
+    return red

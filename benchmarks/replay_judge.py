@@ -1,0 +1,83 @@
+"""What each carried patch of the replay comes to: right, conflict or wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.replay_steps import PatchRecord, StepRecord
+
+Outcome = Literal["right", "conflict", "wrong", "not judged"]
+KINDS = {"class_replacement": "class replaced", "function_replacement": "function replaced"}
+"""Kinds of patches by what declares them; of the others, overrides are methods, and the rest are edits."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A patch at one step, and what it came to.
+
+    Attributes:
+        why: of a conflict, what a person was told; of what is wrong, what is red.
+        by: what judged it: ``parity``, or ``rules`` for generating and the contract.
+    """
+
+    record: PatchRecord
+    outcome: Outcome
+    why: str = ""
+    by: str = "rules"
+
+    @property
+    def kind(self) -> str:
+        """The kind of patch, as tables have it."""
+        if self.record.change == "not there" and self.record.verdict in ("added", "unchanged"):
+            return "added"
+        override = "method replaced" if self.record.kind == "method_override" else "edit"
+        return KINDS.get(self.record.kind, override)
+
+
+def judge(step: StepRecord, red: Mapping[str, Sequence[str]], gated: Iterable[str] = ()) -> list[Judged]:
+    """What each patch of a step came to.
+
+    Args:
+        red: by config, what the gate found that it did not find before the step.
+        gated: the configs that the gate's parity ran for.
+    """
+    gated = {*gated}
+    return [_judge(record, step, red, "parity" if record.config in gated else "rules") for record in step.patches]
+
+
+def _judge(record: PatchRecord, step: StepRecord, red: Mapping[str, Sequence[str]], by: str) -> Judged:
+    if record.how == "conflict":
+        return Judged(record, "conflict", record.reasons[0], by)
+    if record.how == "fell":
+        return Judged(record, "not judged", "left out with a patch that it needs", by)
+    found = [*step.broken.get(record.config, ()), *red.get(record.config, ())]
+    if not found:
+        if record.config in step.ended:
+            return Judged(record, "not judged", step.ended[record.config], by)
+        return Judged(record, "right", "", by)
+    named = {r.target for r in step.patches if r.config == record.config and any(r.target in text for text in found)}
+    suspects = named or {r.target for r in step.patches if r.config == record.config and r.change != "none"}
+    if suspects and record.target not in suspects:
+        return Judged(record, "not judged", "another patch of its config is red", by)
+    why = next((text for text in found if record.target in text), found[0])
+    if record.asked:
+        return Judged(record, "conflict", f"{record.asked[0]} ({why})", by)
+    return Judged(record, "wrong", why, by)
+
+
+def table(judged: Iterable[Judged], group: str) -> list[str]:
+    """A Markdown table of outcomes by ``kind`` of patch or ``change`` of upstream."""
+    counts: dict[str, Counter[str]] = {}
+    for entry in judged:
+        key = entry.kind if group == "kind" else entry.record.change
+        counts.setdefault(key, Counter())[entry.outcome] += 1
+        counts.setdefault("together", Counter())[entry.outcome] += 1
+    total = counts.pop("together", Counter())
+    outcomes = ("right", "conflict", "wrong", "not judged")
+    lines = [f"| {group} | patches | {' | '.join(outcomes)} |", f"|{' --- |' * 6}"]
+    for key, count in (*sorted(counts.items()), ("together", total)):
+        lines.append(f"| {key} | {sum(count.values())} | {' | '.join(str(count[name]) for name in outcomes)} |")
+    return lines

@@ -1,0 +1,122 @@
+"""What the replay carries over: projects, in two forms, from the release on that their configs are written for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.replay_steps import make_all
+from patchgen_core.authoring.slim.slim import slim
+from patchgen_core.build.selection import Selection
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
+from patchgen_core.upgrade.package_configs import select_configs
+from patchgen_core.upstream.releases import Release
+from tests.upgrade import older
+from tools.real_models import SETTINGS, SETUPS, set_up_project
+from tools.real_project import FORWARDS, PYPROJECT
+from tools.releases import find_release
+
+RELEASES = (
+    *("5.2.0", "5.3.0", "5.4.0", "5.5.4", "5.6.2", "5.7.0", "5.8.1", "5.9.0", "5.10.4", "5.11.0", "5.12.1", "5.13.1"),
+    *("5.14.1", "5.15.1", "5.16.1", "5.17.0", "5.18.0", "5.19.0", "5.20.2", "5.21.1", "5.22.2", "5.23.0", "5.24.0"),
+)
+"""The last release of each minor version. The only release candidates of this major version came before 5.0.0, for
+which no project has configs."""
+FORMS = ("replacements", "edits")
+REAL = {"0.1.9a5": "5.2.0", "0.1.10": "5.2.0", "0.1.11": "5.2.0", "0.1.12": "5.9.0"}
+"""The releases of VeOmni that have configs, each with the release of transformers that they are for."""
+JOINING = {**older.JOINING, "5.23.0": tuple(sorted(path.parent.name for path in older.ZOO.glob("*/__init__.py")))}
+"""The zoo's models by the release that their configs are for."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A project in one form, and the release that it starts at.
+
+    Attributes:
+        project: ``zoo-5.9.0`` for the zoo as it was for that release, ``veomni-0.1.12`` for a release of VeOmni.
+    """
+
+    project: str
+    form: str
+    start: str
+
+    @property
+    def name(self) -> str:
+        """What files of it are called."""
+        return f"{self.project}-{self.form}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The releases that it is carried over to."""
+        return RELEASES[RELEASES.index(self.start) + 1 :]
+
+
+def find_walks() -> list[Walk]:
+    """All of them, with replacements first."""
+    starts = {**{f"zoo-{start}": start for start in JOINING}, **{f"veomni-{v}": start for v, start in REAL.items()}}
+    return [Walk(project, form, start) for form in FORMS for project, start in starts.items()]
+
+
+def make_start(walk: Walk, folder: Path) -> list[str]:
+    """Write a walk's project into an empty folder, generated for its first release; returns what is wrong with it."""
+    release = find_release(walk.start)
+    make = _make_zoo if walk.project.startswith("zoo") else _make_real
+    project = make(walk.project.partition("-")[2], folder, release)
+    broken = make_all(project, select_configs(project).configs, release)
+    problems = [f"{config}: {text}" for config, texts in broken.items() for text in texts]
+    return problems + (slim_configs(project) if walk.form == "edits" else [])
+
+
+def slim_configs(project: Project) -> list[str]:
+    """Make edits of the replacements of each config; returns why some could not be."""
+    refused = []
+    for path in project.find_configs():
+        try:
+            slim(Selection(project, (path,)))
+        except PatchgenError as error:
+            refused.append(f"{path.name} is not slimmed: {error}")
+    return refused
+
+
+def _make_zoo(version: str, folder: Path, release: Release) -> Project:
+    project = older.make_project(folder, JOINING[version], version)
+    return replace(project, upstream=(release.folder,))
+
+
+def _make_real(version: str, folder: Path, release: Release) -> Project:
+    unpacked = find_release(version, "veomni")
+    shutil.copytree(unpacked.folder / "veomni", folder / "veomni", ignore=shutil.ignore_patterns("__pycache__"))
+    if version != "0.1.12":
+        for name, text in FORWARDS.items():
+            (folder / "veomni/patchgen" / name).write_text(text)
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    set_up_project(folder, SETTINGS, SETUPS.glob("*.py"))
+    return replace(load_project(folder), upstream=(release.folder,))
+
+
+def people_wrote(walk: Walk, version: str) -> Path | None:
+    """The folder of configs' folders with what people made of a project for a release; None for nothing."""
+    if walk.project.startswith("zoo") and version == "5.23.0" and walk.start != version:
+        return older.ZOO
+    if walk.project.startswith("veomni") and REAL["0.1.12"] == version and walk.start != version:
+        return find_release("0.1.12", "veomni").folder / "veomni/models/transformers"
+    return None
+
+
+def choose_walks(names: Sequence[str]) -> list[Walk]:
+    """The walks whose names begin with one of some words; all for none.
+
+    Raises:
+        PatchgenError: a word fits none.
+    """
+    walks = find_walks()
+    for word in names:
+        if not any(walk.name.startswith(word) for walk in walks):
+            known = ", ".join(walk.name for walk in walks)
+            raise PatchgenError(f"no walk's name begins with '{word}'", hint=f"There are {known}.")
+    return [walk for walk in walks if not names or walk.name.startswith(tuple(names))]

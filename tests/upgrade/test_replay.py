@@ -1,0 +1,83 @@
+"""What the replay makes of a patch that was carried over: right, conflict or wrong."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.replay_judge import Judged, judge, table
+from benchmarks.replay_steps import PatchRecord, StepRecord, upstream_change
+
+CONFIG = "zoo.toy.toy_gpu_patch_gen_config"
+CARRIED = PatchRecord(CONFIG, "Norm.forward", "method_override", "body", "changed", "lines")
+UNTOUCHED = PatchRecord(CONFIG, "Attention.forward", "method_edit", "none", "unchanged", "nothing")
+TOLD = PatchRecord(CONFIG, "rotate", "function_replacement", "body", "changed", "conflict", ("both changed this",))
+
+
+def outcomes(judged: list[Judged]) -> dict[str, str]:
+    return {entry.record.target: entry.outcome for entry in judged}
+
+
+def step(*patches: PatchRecord, **parts: dict[str, object]) -> StepRecord:
+    return StepRecord("1.0", "2.0", patches, parts.get("broken", {}), parts.get("ended", {}))  # type: ignore[arg-type]
+
+
+class TestJudge:
+    """One config with a patch that merged, one that upstream did not touch, and a conflict."""
+
+    def test_what_is_green_is_right_and_what_was_told_is_a_conflict(self) -> None:
+        judged = judge(step(CARRIED, UNTOUCHED, TOLD), {}, [CONFIG])
+        assert outcomes(judged) == {"Norm.forward": "right", "Attention.forward": "right", "rotate": "conflict"}
+        assert {entry.by for entry in judged} == {"parity"}
+        assert [entry.why for entry in judged] == ["", "", "both changed this"]
+
+    def test_a_clean_merge_that_is_red_is_wrong(self) -> None:
+        judged = judge(step(CARRIED, UNTOUCHED), {CONFIG: ["parity: other logits"]}, [CONFIG])
+        assert outcomes(judged) == {"Norm.forward": "wrong", "Attention.forward": "not judged"}
+        assert judged[0].why == "parity: other logits"
+
+    def test_the_patch_that_the_gate_names_is_wrong(self) -> None:
+        red = {CONFIG: ["parity: other values after Attention.forward"]}
+        judged = judge(step(CARRIED, UNTOUCHED), red, [CONFIG])
+        assert outcomes(judged) == {"Norm.forward": "not judged", "Attention.forward": "wrong"}
+
+    def test_what_is_red_and_was_to_be_looked_at_is_a_conflict(self) -> None:
+        asked = replace(CARRIED, asked=("used rotate changed",))
+        assert judge(step(asked), {CONFIG: ["parity: other logits"]})[0].outcome == "conflict"
+        assert judge(step(asked), {})[0].outcome == "right"
+
+    def test_what_does_not_generate_is_wrong_unless_told(self) -> None:
+        problem = "nothing defines 'Optional' in Norm.forward"
+        broken = step(CARRIED, broken={CONFIG: (problem,)}, ended={CONFIG: problem})
+        assert judge(broken, {})[0].outcome == "wrong"
+        assert judge(step(CARRIED, ended={CONFIG: problem}), {})[0].outcome == "not judged"
+
+    def test_what_fell_with_a_conflict_is_not_judged(self) -> None:
+        assert judge(step(replace(CARRIED, how="fell"), TOLD), {})[0].outcome == "not judged"
+
+
+@pytest.mark.parametrize(
+    ("new", "change"),
+    [
+        ("def f(x):\n    'One.'\n    return  x", "none"),
+        ("def f(x):\n    'Two.'\n    return x", "layout"),
+        ("def f(x):\n    'One.'\n    return x + 1", "body"),
+        ("@g\ndef f(x):\n    'One.'\n    return x", "decorators"),
+        ("def f(x, y):\n    'One.'\n    return x", "signature"),
+    ],
+)
+def test_what_upstream_changed(new: str, change: str) -> None:
+    old = "def f(x):\n    'One.'\n    return x"
+    assert upstream_change(*(ast.parse(text).body[0] for text in (old, new))) == change
+
+
+def test_a_table_counts_by_kind() -> None:
+    judged = judge(step(CARRIED, UNTOUCHED, TOLD), {})
+    assert table(judged, "kind")[2:] == [
+        "| edit | 1 | 1 | 0 | 0 | 0 |",
+        "| function replaced | 1 | 0 | 1 | 0 | 0 |",
+        "| method replaced | 1 | 1 | 0 | 0 | 0 |",
+        "| together | 3 | 2 | 1 | 0 | 0 |",
+    ]
