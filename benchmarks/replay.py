@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.replay_gate import judge_release
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_steps import PatchRecord, StepRecord, take_step
-from benchmarks.replay_walks import RELEASES, Walk, choose_walks, make_start, people_wrote
+from benchmarks.replay_walks import RELEASES, Walk, choose_walks, join_models, make_start, people_wrote
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from tools.releases import FOLDER, find_releases
@@ -78,6 +78,7 @@ def run_walk(walk: Walk, options: argparse.Namespace) -> None:
         shutil.rmtree(current, ignore_errors=True)
         current.mkdir(parents=True)
         problems = make_start(walk, current)
+        print(f"{walk.name} {walk.start}:", *problems or ["nothing is wrong"], sep="\n  ", flush=True)
         _save(home / f"{walk.start}.json", {"problems": problems})
     ended: set[str] = set()
     for old, version in zip((walk.start, *walk.steps), walk.steps):
@@ -97,7 +98,9 @@ def _take(walk: Walk, home: Path, old: str, version: str, ended: set[str]) -> No
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(home / old, folder, ignore=IGNORED)
     step = take_step(folder, find_releases(), old, version, ended, people_wrote(walk, version))
-    _save(home / f"{version}.json", {**dataclasses.asdict(step), "seconds": round(time.perf_counter() - start, 1)})
+    joining = join_models(walk, folder, version)
+    values = {**dataclasses.asdict(step), "joining": joining, "seconds": round(time.perf_counter() - start, 1)}
+    _save(home / f"{version}.json", values)
     conflicts = sum(record.how == "conflict" for record in step.patches)
     print(f"{walk.name} {version}: {len(step.patches)} patches, {conflicts} conflicts, {len(step.broken)} broken")
     sys.stdout.flush()

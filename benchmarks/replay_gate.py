@@ -10,7 +10,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from patchgen_core.checks.result import unpack
 from patchgen_core.files import write_files
+from patchgen_core.upgrade.writing.gating import verdict_line
 from tools.releases import NEEDED, find_release
 
 CHECKS = "drift,import,contract,parity"
@@ -76,9 +78,7 @@ def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> di
         results = json.loads(report.read_text(encoding="utf-8"))["results"]
     ran = {result["config"] for result in results if result["check"] == "parity" and result["status"] != "skipped"}
     red: dict[str, list[str]] = {config: [] for config in ran}
-    for result in results:
-        for error in result["errors"] if result["status"] in ("failed", "error", "drifted") else []:
-            red.setdefault(result["config"], []).append(
-                f"{result['check']}: {error.get('code', '')} {error['message']}"
-            )
+    for result in (unpack({**record, "files": []}) for record in results):
+        if result.is_bad:
+            red.setdefault(result.config, []).append(f"{result.name}: {verdict_line(result)}")
     return red

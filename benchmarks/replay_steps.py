@@ -6,7 +6,7 @@ A patch that needs a person is left out from then on, so that what comes after i
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -232,7 +232,7 @@ def _describe(problem: Problem) -> str:
 
 
 def _leave_out(
-    project: Project, release: Release, records: Sequence[PatchRecord], wanted: Iterable[str]
+    project: Project, release: Release, records: Sequence[PatchRecord], wanted: Collection[str]
 ) -> tuple[list[PatchRecord], dict[str, tuple[str, ...]]]:
     """Leave out the patches that need a person, and those that do not generate without them; make everything."""
     kept = {(record.config, record.target): record for record in records}
@@ -241,11 +241,11 @@ def _leave_out(
     there = replace(project, upstream=(release.folder,))
     for _ in range(ROUNDS):
         selection = select_configs(project)
-        configs = [loaded for loaded in selection.configs if loaded.label in {*wanted}]
+        configs = [loaded for loaded in selection.configs if loaded.label in wanted]
         for loaded in configs:
             drop(loaded, [target for config, target in targets if config == loaded.label])
         selection = select_configs(project)
-        configs = [loaded for loaded in selection.configs if loaded.label in {*wanted}]
+        configs = [loaded for loaded in selection.configs if loaded.label in wanted]
         problems = _make(there, configs)
         more = {
             (loaded.label, target)
@@ -263,7 +263,9 @@ def _leave_out(
         else r
         for r in records
     ]
-    return result, {label: tuple(map(_describe, texts)) for label, texts in problems.items()}
+    unloaded = "; ".join(problem.title for problem in selection.failed)
+    found = {label: (f"does not load: {unloaded}",) for label in wanted if label not in problems}
+    return result, {**found, **{label: tuple(map(_describe, texts)) for label, texts in problems.items()}}
 
 
 def _blamed(loaded: LoadedConfig, problems: Iterable[Problem]) -> set[str]:

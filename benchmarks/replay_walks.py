@@ -29,8 +29,11 @@ which no project has configs."""
 FORMS = ("replacements", "edits")
 REAL = {"0.1.9a5": "5.2.0", "0.1.10": "5.2.0", "0.1.11": "5.2.0", "0.1.12": "5.9.0"}
 """The releases of VeOmni that have configs, each with the release of transformers that they are for."""
-JOINING = {**older.JOINING, "5.23.0": tuple(sorted(path.parent.name for path in older.ZOO.glob("*/__init__.py")))}
-"""The zoo's models by the release that their configs are for."""
+STARTS = {
+    **{"zoo-5.9.0": "5.9.0", "zoo-5.23.0": "5.23.0"},
+    **{f"veomni-{version}": release for version, release in REAL.items()},
+}
+"""The projects by the release that they start at. More of the older zoo's models join it on the way."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,7 @@ class Walk:
 
 def find_walks() -> list[Walk]:
     """All of them, with replacements first."""
-    starts = {**{f"zoo-{start}": start for start in JOINING}, **{f"veomni-{v}": start for v, start in REAL.items()}}
-    return [Walk(project, form, start) for form in FORMS for project, start in starts.items()]
+    return [Walk(project, form, start) for form in FORMS for project, start in STARTS.items()]
 
 
 def make_start(walk: Walk, folder: Path) -> list[str]:
@@ -67,9 +69,30 @@ def make_start(walk: Walk, folder: Path) -> list[str]:
     release = find_release(walk.start)
     make = _make_zoo if walk.project.startswith("zoo") else _make_real
     project = make(walk.project.partition("-")[2], folder, release)
-    broken = make_all(project, select_configs(project).configs, release)
-    problems = [f"{config}: {text}" for config, texts in broken.items() for text in texts]
+    if walk.form == "edits":
+        return find_problems(project, release) + slim_configs(project)
+    return find_problems(project, release)
+
+
+def join_models(walk: Walk, folder: Path, version: str) -> list[str]:
+    """Add the models that join the older zoo at a release; returns what is wrong with it then."""
+    if walk.project != "zoo-5.9.0" or version not in older.JOINING:
+        return []
+    older.join(folder, version, older.JOINING[version])
+    if walk.form == "edits":
+        older.take_edits(folder)
+    release = find_release(version)
+    project = replace(load_project(folder), upstream=(release.folder,))
+    problems = find_problems(project, release)
     return problems + (slim_configs(project) if walk.form == "edits" else [])
+
+
+def find_problems(project: Project, release: Release) -> list[str]:
+    """Generate all configs of a project against a release; returns what is wrong with those."""
+    selection = select_configs(project)
+    broken = make_all(project, selection.configs, release)
+    problems = [f"{config}: {text}" for config, texts in broken.items() for text in texts]
+    return [*(str(problem) for problem in selection.failed), *problems]
 
 
 def slim_configs(project: Project) -> list[str]:
@@ -84,8 +107,13 @@ def slim_configs(project: Project) -> list[str]:
 
 
 def _make_zoo(version: str, folder: Path, release: Release) -> Project:
-    project = older.make_project(folder, JOINING[version], version)
+    project = older.make_project(folder, _models_of(version), version)
     return replace(project, upstream=(release.folder,))
+
+
+def _models_of(version: str) -> tuple[str, ...]:
+    today = sorted(path.parent.name for path in older.ZOO.glob("*/__init__.py"))
+    return older.JOINING.get(version, tuple(today))
 
 
 def _make_real(version: str, folder: Path, release: Release) -> Project:
