@@ -20,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser server releases forks walk docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -69,6 +69,9 @@ forks: .venv/installed  ## forked modeling files that projects have published, a
 
 walk: releases  ## an older zoo upgraded release by release: verdicts, merges, and the gate at the end
 	$(BIN)/python -m tools.upgrade_walk
+
+replay: releases  ## projects carried over release by release, and what came of each patch; hours
+	$(BIN)/python -m benchmarks.replay
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -99,11 +100,17 @@ def _take(walk: Walk, home: Path, old: str, version: str, ended: set[str]) -> No
     shutil.copytree(home / old, folder, ignore=IGNORED)
     step = take_step(folder, find_releases(), old, version, ended, people_wrote(walk, version))
     joining = join_models(walk, folder, version)
-    values = {**dataclasses.asdict(step), "joining": joining, "seconds": round(time.perf_counter() - start, 1)}
+    run = {"joining": joining, "seconds": round(time.perf_counter() - start, 1), "revision": _revision()}
+    values = {**dataclasses.asdict(step), **run}
     _save(home / f"{version}.json", values)
     conflicts = sum(record.how == "conflict" for record in step.patches)
     print(f"{walk.name} {version}: {len(step.patches)} patches, {conflicts} conflicts, {len(step.broken)} broken")
     sys.stdout.flush()
+
+
+def _revision() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _save(path: Path, value: Any) -> None:

@@ -56,7 +56,8 @@ def _judge(record: PatchRecord, step: StepRecord, red: Mapping[str, Sequence[str
     found = [*step.broken.get(record.config, ()), *red.get(record.config, ())]
     if not found:
         if record.config in step.ended:
-            return Judged(record, "not judged", step.ended[record.config], by)
+            why = step.ended[record.config]
+            return Judged(record, "conflict" if record.target in why else "not judged", why, by)
         return Judged(record, "right", "", by)
     named = {r.target for r in step.patches if r.config == record.config and any(r.target in text for text in found)}
     suspects = named or {r.target for r in step.patches if r.config == record.config and r.change != "none"}

@@ -41,7 +41,7 @@ class PatchRecord:
         how: ``nothing`` to carry over, ``has it`` already, ``rewritten`` names or places, merged by ``lines`` or
             ``syntax``; ``conflict`` where a person is needed; ``fell`` with one.
         reasons: why a person is needed.
-        asked: what a person is asked to look at beside that.
+        asked: what a person is asked to look at beside that, other than what a clean merge settles.
         is_as_people_wrote: whether it has the code that people wrote for this release; None where that is not known.
     """
 
@@ -61,8 +61,8 @@ class StepRecord:
     """One step.
 
     Attributes:
-        broken: by config, what is wrong with it that nobody was told: it does not generate, or breaks a rule.
-        ended: the configs that go no further, each with the reason.
+        broken: by config, what is wrong with it that the report does not have: it does not generate, or breaks a rule.
+        ended: the configs that go no further, each with the first of all that is wrong with it.
     """
 
     old: str
@@ -97,12 +97,13 @@ def take_step(
         for config in report.configs
         for patch in config.patches
     ]
-    told = {config.config: bool(config.problems or config.findings) for config in report.configs}
+    told = {config.config: {*map(_describe, config.problems)} for config in report.configs}
     wanted = {loaded.label for loaded in selection.configs}
     records, now = _leave_out(project, release, records, wanted)
     broken = {label: tuple(sorted({*texts} - {*before.get(label, ())})) for label, texts in now.items()}
     stops = {label: texts[0] for label, texts in broken.items() if texts}
-    unsaid = {label: broken[label] for label in stops if not told[label]}
+    unsaid = {label: tuple(text for text in broken[label] if text not in told[label]) for label in stops}
+    unsaid = {label: texts for label, texts in unsaid.items() if texts}
     return StepRecord(old, new, tuple(_compare(records, project, people)), unsaid, stops)
 
 
@@ -117,7 +118,8 @@ def record_patch(config: ConfigVerdict, patch: PatchVerdict, left: Mapping[Locat
     if not is_carried and not reasons and target.risk == "must change":
         reasons.append(target.detail or target.kind)
     others = [finding for finding in patch.findings[is_carried or bool(reasons) :] if finding.risk != "safe"]
-    asked = (*map(str, others), *(problem.title for problem in patch.problems))
+    asked = [str(finding) for finding in others if not (is_carried and finding.relation == "import")]
+    asked += [] if is_carried else [problem.title for problem in patch.problems]
     how = "conflict" if reasons else _how(rebase, patch)
     return PatchRecord(
         config.config, patch.target, patch.kind, change, patch.verdict, how, tuple(reasons), tuple(asked)

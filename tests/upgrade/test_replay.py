@@ -52,7 +52,8 @@ class TestJudge:
         problem = "nothing defines 'Optional' in Norm.forward"
         broken = step(CARRIED, broken={CONFIG: (problem,)}, ended={CONFIG: problem})
         assert judge(broken, {})[0].outcome == "wrong"
-        assert judge(step(CARRIED, ended={CONFIG: problem}), {})[0].outcome == "not judged"
+        told = judge(step(CARRIED, UNTOUCHED, ended={CONFIG: problem}), {})
+        assert outcomes(told) == {"Norm.forward": "conflict", "Attention.forward": "not judged"}
 
     def test_what_fell_with_a_conflict_is_not_judged(self) -> None:
         assert judge(step(replace(CARRIED, how="fell"), TOLD), {})[0].outcome == "not judged"
