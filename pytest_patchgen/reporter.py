@@ -14,6 +14,7 @@ import pytest
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.order import keep_past
 from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
+from patchgen_core.checks.settings import DRIFT
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.report.gate.baseline import baseline_lines
@@ -30,6 +31,7 @@ from patchgen_core.report.gate.terminal import (
     summary_line,
     warnings_of,
 )
+from patchgen_core.report.terminal import completed_line
 from pytest_patchgen.collection import Collection
 from pytest_patchgen.failure import FailureRepr, console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
@@ -55,6 +57,7 @@ class Reporter:
         self.pictures: list[str] = []
         self.no_picture = ""
         self.baselines: list[BaselineUse] = []
+        self.completed: tuple[Path, ...] = ()
 
     # --- what comes in ---
 
@@ -184,6 +187,7 @@ class Reporter:
                 report = self.report()
                 keep_past(self.gate.session, report.results)
                 self.baselines = close_baselines(self.gate.session, report.results, False, self.gate.settings.fix)
+                self.completed = self._complete() if self.gate.settings.fix else ()
                 self._write(report)
             except PatchgenError as error:
                 self.problems = error.problems
@@ -224,6 +228,13 @@ class Reporter:
         print_closing(console, report, lines, table=has_table, verbose=verbosity > 0, problems=self.problems)
         write_console(console, tw)
 
+    def _complete(self) -> tuple[Path, ...]:
+        """Write the imports that configs lack under ``if TYPE_CHECKING:``."""
+        from patchgen_core.authoring.type_imports.complete import mend_type_imports
+
+        drifts = (path for path, name in map(self._split, self.records) if name == DRIFT)
+        return mend_type_imports(drifts, self.gate.session.project)
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The section of the gate."""
         report = self.report()
@@ -246,6 +257,8 @@ class Reporter:
             yield summary_line(report)
         elif not self.config.option.collectonly:
             yield ((self._nothing(), "yellow"),)
+        for completed in self.completed:
+            yield ((completed_line(completed), ""),)
         for path in report.not_collected:
             style = "yellow" if self._is_left_out_on_purpose() else "bold red"
             hint = "does --ignore, norecursedirs or a collect_ignore name it?"

@@ -70,7 +70,7 @@ def format_texts(texts: Sequence[str], folder: Path, project: Project) -> list[s
     ruff_settings = RuffSettings(project)
     settings = ruff_settings.file(folder)
     with tempfile.TemporaryDirectory(prefix="patchgen-") as name:
-        paths = _write(
+        paths = write_mirror(
             [RawText(folder / f"{number}.py", text) for number, text in enumerate(texts)], folder, Path(name)
         )
         options = ["--no-cache", "--quiet", *ruff_settings.arguments(settings)]
@@ -87,7 +87,7 @@ def _run_batch(texts: Sequence[RawText], settings: Path | None, ruff_settings: R
         find_ruff()  # sysconfig, which it asks, must not be asked by two threads before it was by one
         inspection = _Inspection([inspected / f"{number}.py" for number in range(len(texts))], texts)
         inspection.start()  # it takes as long as the fixes do
-        paths = _write(texts, base, fixed)
+        paths = write_mirror(texts, base, fixed)
         options = ["--no-cache", "--quiet", *ruff_settings.arguments(settings)]
         roots = ruff_settings.source_roots(settings)
         options += ["--config", f"src={json.dumps(roots)}"]  # absolute, because the mirror has none of these modules
@@ -104,7 +104,7 @@ def _run_batch(texts: Sequence[RawText], settings: Path | None, ruff_settings: R
         ]
 
 
-def _write(texts: Sequence[RawText], base: Path, root: Path) -> list[Path]:
+def write_mirror(texts: Sequence[RawText], base: Path, root: Path) -> list[Path]:
     """Write texts below a folder as their files lie below ``base``; returns where each of them is."""
     paths: list[Path] = []
     for text in texts:

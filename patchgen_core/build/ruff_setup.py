@@ -124,6 +124,11 @@ class RuffSettings:
         """Whether what a settings file says makes another version of ruff likely to give another result."""
         return hangs_on_version([self.table(path) for path in self.chain(settings)])
 
+    def line_length(self, settings: Path | None) -> int | None:
+        """How long lines may be by a settings file; None where it does not say."""
+        lengths = (self.table(path).get("line-length") for path in self.chain(settings))
+        return next((length for length in lengths if isinstance(length, int)), None)
+
     def source_roots(self, settings: Path | None) -> list[str]:
         """Folders whose modules ruff's import sorting takes for the project's own: its ``src`` setting, absolute."""
         base = settings.parent if settings else self.project.base

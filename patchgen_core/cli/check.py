@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.build.results import DriftReport
@@ -18,6 +19,7 @@ from patchgen_core.checks.result import CheckResult, drift_result, orphans_resul
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.checks.verdicts import judge_results
+from patchgen_core.cli.completing import complete_configs, tell_completed
 from patchgen_core.cli.printing import (
     make_console,
     print_findings,
@@ -39,11 +41,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """What was found in one project."""
+    """What was found in one project; ``completed`` are files whose imports for type checkers were written."""
 
     report: DriftReport
     contracts: tuple[CheckResult, ...] = ()
     baselines: tuple[BaselineUse, ...] = ()
+    completed: tuple[Path, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -70,6 +73,7 @@ def check_projects(options: argparse.Namespace, project: Project | None) -> int:
             _print(options, checked[-1])
     if options.output_format != "text":
         tell_baselines(use for one in checked for use in one.baselines)
+        tell_completed(options, (path for one in checked for path in one.completed))
     if options.json:
         _print_json(options, checked)
     elif options.output_format != "text":
@@ -105,16 +109,19 @@ def check_selection(options: argparse.Namespace, selection: Selection) -> Checke
     warn_of_failure(session.cache(project))
     contracts = _check_contracts(session, report) if options.contracts else []
     uses = close_baselines(session, contracts, selection.is_whole, options.fix)
+    completed: tuple[Path, ...] = ()
     if options.fix:
         report = fix(report, options.prune)
+        completed = complete_configs((result.outcome.path for result in report.results), lambda path: project)
     if options.html is not None:
         from patchgen_core.report.drift.html import write_drift
 
         write_drift(report, contracts, options.html)
-    return Checked(report, tuple(contracts), tuple(uses))
+    return Checked(report, tuple(contracts), tuple(uses), completed)
 
 
 def _print(options: argparse.Namespace, checked: Checked) -> None:
+    tell_completed(options, checked.completed)
     if options.verbose or options.contracts or not print_clean(checked.report, options.no_color):
         from patchgen_core.report.drift.terminal import print_contracts, print_drift
         from patchgen_core.report.gate.baseline import baseline_lines

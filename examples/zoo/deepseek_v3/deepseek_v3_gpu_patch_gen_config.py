@@ -6,6 +6,8 @@ modeling: it imports the patch.
     patchgen zoo.deepseek_v3.deepseek_v3_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits, PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -15,6 +17,17 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_rms_norm_forward,
 )
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward, qwen3_moe_get_parallel_plan
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        reduce_loss,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+    )
+    from transformers.modeling_utils import slice_logits_to_keep
+
+    from zoo.deepseek_v3.generated.patched_modeling_deepseek_v3_gpu import slot_causal_lm_loss
 
 config = PatchConfig(
     source_module="transformers.models.deepseek_v3.modeling_deepseek_v3",

@@ -7,6 +7,8 @@ runs the tower on all pictures, which have few tokens, and takes the features of
     patchgen zoo.gemma3.gemma3_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import PatchConfig
 from transformers.models.gemma3.configuration_gemma3 import Gemma3Config
@@ -23,6 +25,14 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_for_sequence_classification_forward,
 )
 from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import needs_dummy_forward
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import reduce_loss
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.auto import AutoModel
+    from transformers.models.gemma3.modeling_gemma3 import Gemma3MultiModalProjector, Gemma3TextModel
+
+    from zoo.gemma3.generated.patched_modeling_gemma3_gpu import slot_causal_lm_loss, slot_geglu_mlp, slot_rms_norm
 
 # No checkpoint of Gemma3 caps its logits, but the text model's head can: the small model does.
 config = PatchConfig(

@@ -4,8 +4,22 @@ Each kind of layer, of a sliding window or not, has a mask of its own and positi
 those of whole sequences, and a picture is one block in them, whichever ranks hold its tokens.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        check_whole_sequence,
+        select_features,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+    )
+    from transformers.utils import torch_compilable_check
+
+    from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import needs_dummy_forward
 
 SEQUENCE_PARALLEL = (
     "check_position_ids",

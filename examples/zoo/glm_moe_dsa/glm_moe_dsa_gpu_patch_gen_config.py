@@ -7,11 +7,22 @@ whose keys it gathers, one small vector for each token; what all ranks have chos
     patchgen zoo.glm_moe_dsa.glm_moe_dsa_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import PatchConfig
 
 from zoo.deepseek_v3.deepseek_v3_gpu_patch_gen_config import deepseek_v3_for_causal_lm_forward
 from zoo.llama.llama_gpu_patch_gen_config import SEQUENCE_PARALLEL, llama_mlp_forward, llama_rms_norm_forward
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward, qwen3_moe_get_parallel_plan
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        gather_outputs,
+        sequence_parallel_attention,
+        slice_input_tensor,
+        slice_position_embeddings,
+    )
 
 config = PatchConfig(
     source_module="transformers.models.glm_moe_dsa.modeling_glm_moe_dsa",

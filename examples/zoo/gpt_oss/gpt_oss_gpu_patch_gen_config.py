@@ -8,6 +8,8 @@ attention functions itself. Ranks may share sequences; each of them then has the
     patchgen zoo.gpt_oss.gpt_oss_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import PatchConfig
 
@@ -16,6 +18,15 @@ from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
     SEQUENCE_PARALLEL_LOSSES,
     qwen3_moe_for_causal_lm_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+    )
+
+    from zoo.gpt_oss.generated.patched_modeling_gpt_oss_gpu import slot_moe_experts, slot_rms_norm, slot_rotary_pos_emb
 
 config = PatchConfig(
     source_module="transformers.models.gpt_oss.modeling_gpt_oss",

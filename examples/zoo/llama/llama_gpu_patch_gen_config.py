@@ -6,6 +6,8 @@ norm, MLP, rotary embedding and heads: they import these patches.
     patchgen zoo.llama.llama_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits, PatchConfig
 from transformers.modeling_outputs import (
@@ -13,6 +15,25 @@ from transformers.modeling_outputs import (
 )
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        reduce_loss,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+    )
+    from transformers.cache_utils import Cache
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.utils import logging
+
+    from zoo.llama.generated.patched_modeling_llama_gpu import (
+        slot_causal_lm_loss,
+        slot_rms_norm,
+        slot_rotary_pos_emb,
+        slot_seq_cls_loss,
+        slot_swiglu_mlp,
+    )
 
 config = PatchConfig(
     source_module="transformers.models.llama.modeling_llama",

@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2.qwen2_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -16,6 +18,9 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_rms_norm_forward,
 )
 from zoo.qwen3.qwen3_gpu_patch_gen_config import qwen3_model_forward
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import sequence_parallel_attention
 
 config = PatchConfig(
     source_module="transformers.models.qwen2.modeling_qwen2",

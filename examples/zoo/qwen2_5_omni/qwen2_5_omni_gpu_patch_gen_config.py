@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import PatchConfig
 from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import (
@@ -30,6 +32,19 @@ from zoo.qwen2_vl.sequence_parallel import (
     qwen2_vl_attention_forward,
     qwen2_vl_text_model_forward,
 )
+
+if TYPE_CHECKING:
+    from transformers import initialization as init
+    from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import (
+        SinusoidsPositionEmbedding,
+        chunk_and_pad_features,
+        get_audio_cu_seqlens,
+        get_pool_indices,
+        get_valid_indices,
+        logger,
+    )
+
+    from zoo.qwen2_5_omni.generated.patched_modeling_qwen2_5_omni_gpu import Qwen2_5OmniVisionMetadata
 
 config = PatchConfig(
     source_module="transformers.models.qwen2_5_omni.modeling_qwen2_5_omni",

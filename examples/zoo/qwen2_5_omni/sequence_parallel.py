@@ -4,7 +4,12 @@ Text and the rest of the vision tower are as in Qwen2.5-VL. The audio tower cuts
 not divide by the ranks: every rank runs it on all sounds, and takes the features of the placeholders in its slice.
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import gather_heads_scatter_seq, gather_seq_scatter_heads
 
 # ================================================================
 # Patch: Qwen2_5OmniVisionAttention.forward

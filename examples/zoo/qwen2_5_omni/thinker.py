@@ -1,6 +1,14 @@
 """Replacements for the forward of Qwen2.5-Omni's thinker: the model, and the model with its head."""
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import check_position_ids, reduce_loss, select_features
+
+    from zoo.qwen2_5_omni.generated.patched_modeling_qwen2_5_omni_gpu import slot_causal_lm_loss
+    from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import needs_dummy_forward
 
 # ================================================================
 # Patch: Qwen2_5OmniThinkerModel.forward

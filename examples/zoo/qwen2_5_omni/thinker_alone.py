@@ -1,5 +1,7 @@
 """Replacement for the whole of Qwen2.5-Omni: its thinker alone."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from transformers import GenerationMixin, Qwen2_5OmniConfig
 from transformers.cache_utils import Cache
@@ -7,6 +9,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling, CausalLMOu
 from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import Qwen2_5OmniPreTrainedModel
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
+
+if TYPE_CHECKING:
+    from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import Qwen2_5OmniThinkerForConditionalGeneration
+
+    from zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config import leave_out_speech
 
 
 # ================================================================

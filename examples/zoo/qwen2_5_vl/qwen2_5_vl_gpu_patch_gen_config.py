@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2_5_vl.qwen2_5_vl_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import PatchConfig
 
@@ -28,6 +30,14 @@ from zoo.qwen2_vl.sequence_parallel import (
     qwen2_vl_text_model_forward,
     qwen2_vl_vision_attention_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import check_position_ids, reduce_loss, select_features
+    from transformers.activations import ACT2FN
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.vision_utils import get_vision_window_index
+
+    from zoo.qwen2_5_vl.generated.patched_modeling_qwen2_5_vl_gpu import slot_causal_lm_loss, slot_swiglu_mlp
 
 _NAME_MAP = {"Qwen2VL": "Qwen2_5_VL"}
 

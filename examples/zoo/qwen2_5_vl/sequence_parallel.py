@@ -4,8 +4,13 @@ Patches are sliced when they are in the order of windows, and features put back 
 them. Text and the tower's attention are as in Qwen2-VL.
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import gather_outputs, pad_cu_seqlens, sp_pad_and_slice, sp_padding
 
 # ================================================================
 # Patch: Qwen2_5_VisionTransformerPretrainedModel.forward

@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits, PatchConfig
 from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
@@ -21,6 +23,13 @@ from zoo.qwen2_vl.sequence_parallel import (
     qwen2_vl_vision_attention_forward,
     qwen2_vl_vision_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import check_position_ids, reduce_loss, select_features
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.vision_utils import get_vision_cu_seqlens, get_vision_position_ids
+
+    from zoo.qwen2_vl.generated.patched_modeling_qwen2_vl_gpu import slot_causal_lm_loss
 
 config = PatchConfig(
     source_module="transformers.models.qwen2_vl.modeling_qwen2_vl",

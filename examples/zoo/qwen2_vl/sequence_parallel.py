@@ -5,7 +5,22 @@ come together on every rank, which takes those of the placeholders in its slice.
 Qwen2.5-VL shares these replacements, and Qwen3-VL that of attention in the tower.
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        gather_heads_scatter_seq,
+        gather_outputs,
+        gather_seq_scatter_heads,
+        pad_cu_seqlens,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+        sp_pad_and_slice,
+        sp_padding,
+    )
 
 SEQUENCE_PARALLEL = (
     "check_position_ids",

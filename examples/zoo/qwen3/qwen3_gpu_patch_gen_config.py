@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen3.qwen3_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits, PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -15,6 +17,13 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_mlp_forward,
     llama_rms_norm_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+    )
 
 config = PatchConfig(
     source_module="transformers.models.qwen3.modeling_qwen3",

@@ -1,7 +1,17 @@
 """Replacements for Qwen3.5's linear attention: its fast path, and a convolution that keeps packed sequences apart."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    import functools
+    import inspect
+
+    from transformers.utils import logging
+
+    from zoo.qwen3_5.generated.patched_modeling_qwen3_5_gpu import fast_linear_attention
 
 FAST_LINEAR_ATTENTION = """
     # The fast path of linear attention, by upstream's names. A training framework that has builds of its own imports

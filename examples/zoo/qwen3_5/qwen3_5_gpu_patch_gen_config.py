@@ -11,6 +11,8 @@ channels, and nothing here exchanges these. `parallelize` refuses `sp_size` over
     patchgen zoo.qwen3_5.qwen3_5_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits, PatchConfig
 from transformers.modeling_outputs import (
@@ -39,6 +41,24 @@ from zoo.qwen3_5.linear_attention import (
     qwen3_5_gated_delta_net_forward,
     use_kernel_func_from_hub_with_fallback,
 )
+
+if TYPE_CHECKING:
+    from transformers.cache_utils import Cache
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5TextModel, Qwen3_5VisionModel
+    from transformers.utils import logging
+    from transformers.vision_utils import (
+        get_vision_cu_seqlens,
+        get_vision_interpolation_indices_and_weights,
+        get_vision_position_ids,
+    )
+
+    from zoo.qwen3_5.generated.patched_modeling_qwen3_5_gpu import (
+        slot_causal_lm_loss,
+        slot_gated_rms_norm,
+        slot_rms_norm,
+        slot_seq_cls_loss,
+    )
 
 config = PatchConfig(
     source_module="transformers.models.qwen3_5.modeling_qwen3_5",

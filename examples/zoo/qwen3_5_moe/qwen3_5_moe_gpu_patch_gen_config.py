@@ -7,6 +7,8 @@ why.
     patchgen zoo.qwen3_5_moe.qwen3_5_moe_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_mlp_forward
@@ -35,6 +37,15 @@ from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
     qwen3_moe_experts_forward,
     qwen3_moe_for_causal_lm_forward,
 )
+
+if TYPE_CHECKING:
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.qwen3_5_moe.modeling_qwen3_5_moe import load_balancing_loss_func
+
+    from zoo.qwen3_5_moe.generated.patched_modeling_qwen3_5_moe_gpu import (
+        slot_causal_lm_loss,
+        slot_load_balancing_loss,
+    )
 
 config = PatchConfig(
     source_module="transformers.models.qwen3_5_moe.modeling_qwen3_5_moe",

@@ -8,6 +8,8 @@ layers would take a number for each token as well.
     patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits, PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -18,6 +20,22 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_rms_norm_forward,
 )
 from zoo.qwen3.qwen3_gpu_patch_gen_config import qwen3_attention_forward
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        reduce_loss,
+        sequence_parallel_load_balancing,
+        slice_position_embeddings,
+    )
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
+
+    from zoo.qwen3_moe.generated.patched_modeling_qwen3_moe_gpu import (
+        slot_causal_lm_loss,
+        slot_load_balancing_loss,
+        slot_moe_experts,
+    )
 
 # Of three of eight experts, the last one is now and then as near to the next that bfloat16 decides between them, and
 # upstream itself takes the other one than in float64. With two of four no toy batch has such a token.

@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen3_omni_moe.qwen3_omni_moe_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import PatchConfig
 from transformers import PreTrainedModel, Qwen3OmniMoeConfig
@@ -34,6 +36,16 @@ from zoo.qwen3_omni_moe.thinker import (
 from zoo.qwen3_omni_moe.thinker_alone import ThinkerOfQwen3OmniMoe
 from zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config import Qwen3VLVisionMetadata, qwen3_vl_vision_dummy_forward
 from zoo.qwen3_vl.sequence_parallel import qwen3_vl_text_model_forward, qwen3_vl_vision_forward
+
+if TYPE_CHECKING:
+    from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import (
+        Qwen3OmniMoeThinkerTextExperts,
+        Qwen3OmniMoeThinkerTextTopKRouter,
+        SinusoidsPositionEmbedding,
+        chunk_and_pad_features,
+        get_audio_cu_seqlens,
+        get_valid_indices,
+    )
 
 _OF_QWEN2_5_OMNI = {"Qwen2_5Omni": "Qwen3OmniMoe", "token2wav": "code2wav"}
 _OF_QWEN3_VL = {"Qwen3VLVisionModel": "Qwen3OmniMoeVisionEncoder", "Qwen3VL": "Qwen3OmniMoe"}

@@ -1,7 +1,24 @@
 """Replacements for the forward of Qwen3-Omni-MoE's thinker: the model, and the model with its head."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        reduce_loss,
+        select_features,
+        sequence_parallel_load_balancing,
+    )
+    from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import load_balancing_loss_func
+
+    from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import needs_dummy_forward
+    from zoo.qwen3_omni_moe.generated.patched_modeling_qwen3_omni_moe_gpu import (
+        slot_causal_lm_loss,
+        slot_load_balancing_loss,
+    )
 
 # ================================================================
 # Patch: Qwen3OmniMoeThinkerModel.forward

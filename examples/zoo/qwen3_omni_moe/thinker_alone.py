@@ -1,8 +1,15 @@
 """Replacement for the whole of Qwen3-Omni-MoE: its thinker alone."""
 
+from typing import TYPE_CHECKING
+
 from transformers import GenerationMixin, Qwen3OmniMoeConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling, MoeCausalLMOutputWithPast
 from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import Qwen3OmniMoePreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe import Qwen3OmniMoeThinkerForConditionalGeneration
+
+    from zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config import leave_out_speech
 
 
 # ================================================================

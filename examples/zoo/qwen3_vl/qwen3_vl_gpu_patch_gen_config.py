@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines. Qwen3-VL
     patchgen zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits, PatchConfig
 from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLConfig
@@ -27,6 +29,14 @@ from zoo.qwen3_vl.sequence_parallel import (
     qwen3_vl_text_model_forward,
     qwen3_vl_vision_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import check_position_ids, reduce_loss, select_features
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel, Qwen3VLVisionModel
+    from transformers.vision_utils import get_vision_interpolation_indices_and_weights
+
+    from zoo.qwen3_vl.generated.patched_modeling_qwen3_vl_gpu import slot_causal_lm_loss
 
 _NAME_MAP = {"Qwen2VL": "Qwen3VL"}
 

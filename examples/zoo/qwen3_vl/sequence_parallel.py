@@ -3,7 +3,20 @@
 As in Qwen2-VL, with the features of DeepStack, which come together on every rank as well.
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import (
+        check_position_ids,
+        gather_outputs,
+        pad_cu_seqlens,
+        sequence_parallel_attention,
+        slice_position_embeddings,
+        sp_pad_and_slice,
+        sp_padding,
+    )
 
 # ================================================================
 # Patch: Qwen3VLTextAttention.forward

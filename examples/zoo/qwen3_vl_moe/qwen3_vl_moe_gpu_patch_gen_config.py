@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen3_vl_moe.qwen3_vl_moe_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -32,6 +34,16 @@ from zoo.qwen3_vl.sequence_parallel import (
     qwen3_vl_text_model_forward,
     qwen3_vl_vision_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import reduce_loss, sequence_parallel_load_balancing
+    from transformers.modeling_utils import slice_logits_to_keep
+    from transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe import load_balancing_loss_func
+
+    from zoo.qwen3_vl_moe.generated.patched_modeling_qwen3_vl_moe_gpu import (
+        slot_causal_lm_loss,
+        slot_load_balancing_loss,
+    )
 
 _NAME_MAP = {"Qwen3VL": "Qwen3VLMoe"}
 _OF_QWEN2_VL = {"Qwen2VL": "Qwen3VLMoe"}

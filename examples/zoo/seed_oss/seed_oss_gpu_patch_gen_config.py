@@ -5,6 +5,8 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.seed_oss.seed_oss_gpu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
@@ -15,6 +17,11 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_model_forward,
     llama_rms_norm_forward,
 )
+
+if TYPE_CHECKING:
+    from patchgen_core.runtime.parallel import sequence_parallel_attention
+
+    from zoo.seed_oss.generated.patched_modeling_seed_oss_gpu import slot_swiglu_mlp
 
 config = PatchConfig(
     source_module="transformers.models.seed_oss.modeling_seed_oss",

@@ -6,10 +6,15 @@ replacements that are shared, and the block that imports torch_npu.
     patchgen zoo.seed_oss.seed_oss_npu_patch_gen_config --diff
 """
 
+from typing import TYPE_CHECKING
+
 import torch
 from patchgen import Edits, PatchConfig
 
 from zoo.seed_oss.seed_oss_gpu_patch_gen_config import config as gpu_config
+
+if TYPE_CHECKING:
+    from zoo.seed_oss.generated.patched_modeling_seed_oss_npu import torch_npu
 
 IMPORT_TORCH_NPU = """
     # Missing where there is no NPU, and no tensor is on one there.

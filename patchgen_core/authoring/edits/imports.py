@@ -43,10 +43,10 @@ def add_imports(module: cst.Module, statements: Iterable[str], early: Collection
         if guard is not None and models and _has_models(guard.body) and not _has_models(module):
             block = cst.ensure_type(guard.body, cst.IndentedBlock)
             indent = module.default_indent if block.indent is None else block.indent
-            new = guard.with_changes(body=block.with_changes(body=_with_import(block.body, line, indent, width)))
+            new = guard.with_changes(body=block.with_changes(body=with_import(block.body, line, indent, width)))
             module = module.with_changes(body=[new if s is guard else s for s in module.body])
         else:
-            module = module.with_changes(body=_with_import(module.body, line, "", width))
+            module = module.with_changes(body=with_import(module.body, line, "", width))
     return module
 
 
@@ -61,9 +61,14 @@ def _module_on(line: cst.SimpleStatementLine) -> str:
     return module_of(statement) if isinstance(statement, cst.ImportFrom) else code_of(statement)
 
 
+def is_guard(statement: cst.CSTNode) -> bool:
+    """Whether a statement begins with ``if TYPE_CHECKING:``."""
+    return m.matches(statement, _GUARD)
+
+
 def guard_of(module: cst.Module) -> cst.If | None:
     """A file's ``if TYPE_CHECKING:`` block; None when it has none."""
-    guards = (s for s in module.body if isinstance(s, cst.If) and m.matches(s, _GUARD))
+    guards = (s for s in module.body if isinstance(s, cst.If) and is_guard(s))
     return next((guard for guard in guards if isinstance(guard.body, cst.IndentedBlock)), None)
 
 
@@ -82,7 +87,7 @@ def _imports(body: Sequence[cst.CSTNode]) -> list[tuple[int, Import]]:
     ]
 
 
-def _with_import(
+def with_import(
     body: Sequence[cst.BaseStatement], line: cst.SimpleStatementLine, indent: str, width: int
 ) -> list[cst.BaseStatement]:
     """The statements of a block with an import among them."""
@@ -136,7 +141,9 @@ def _with_line(
     if imports:
         at = (beside or imports)[-1][0] + 1
         return [*body[:at], line, *body[at:]]
-    if body and m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])):
+    if not body:
+        return [line]
+    if m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])):
         return [body[0], line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *body[1:]]
     return _with_line_above(body, 0, line, cst.EmptyLine(indent=False))
 

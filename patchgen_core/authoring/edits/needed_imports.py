@@ -25,7 +25,7 @@ def missing_imports(text: str, file: SourceFile, new: SourceFile, upstream: Upst
     early, late = needed_names(text)
     unbound = {name for names in _global_names(file.tree).values() for name in names}
     needed = (early | (late - unbound)) - file.index.names - _BUILTINS
-    statements = (_import_of(name, new, upstream) for name in sorted(needed))
+    statements = (import_of_upstream(name, new, upstream) for name in sorted(needed))
     return tuple(dict.fromkeys(filter(None, statements)))
 
 
@@ -53,7 +53,7 @@ def _global_names(tree: ast.Module) -> dict[Moment, set[str]]:
     return names
 
 
-def _import_of(name: str, new: SourceFile, upstream: UpstreamModule) -> str:
+def import_of_upstream(name: str, new: SourceFile, upstream: UpstreamModule) -> str:
     """The statement that imports a name as upstream's module has it; empty when it has none of that name."""
     if name in new.index.definitions or name in new.index.assigned:
         return f"from {upstream.module} import {name}"

@@ -14,6 +14,7 @@ from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_jobs, read_settings
 from patchgen_core.checks.shards import choose_items, read_shard
 from patchgen_core.cli.arguments import EXIT_CODES, add_no_cache, add_paths
+from patchgen_core.cli.completing import complete_configs, tell_completed
 from patchgen_core.cli.items import choose_checks, find_items, run_items
 from patchgen_core.cli.printing import add_formats, make_console, print_findings, tell_baselines
 from patchgen_core.cli.streaming import add_streaming, open_stream
@@ -99,9 +100,12 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
         report = with_unused(GateReport(results, not_run))
         is_whole = not (options.paths or options.shard or not_run)
         uses = close_baselines(session, report.results, is_whole, settings.fix)
+        drifts = (item.path for item in items if item.name == DRIFT)
+        completed = complete_configs(drifts, session.project) if settings.fix else ()
     finally:
         session.close()
     stream.end(report)
+    tell_completed(options, completed)
     no_picture = ""
     if options.report is not None:
         report, no_picture = with_pictures(report, options.report)
