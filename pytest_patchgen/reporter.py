@@ -31,7 +31,7 @@ from patchgen_core.report.gate.terminal import (
     summary_line,
     warnings_of,
 )
-from patchgen_core.report.terminal import completed_line
+from patchgen_core.report.words import completed_line
 from pytest_patchgen.collection import Collection
 from pytest_patchgen.failure import FailureRepr, console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem

@@ -71,6 +71,7 @@ def check_projects(options: argparse.Namespace, project: Project | None) -> int:
             if len(parts) > 1:
                 print(f"{display_path(part.base)}:", flush=True)
             _print(options, checked[-1])
+            tell_completed(options, checked[-1].completed)
     if options.output_format != "text":
         tell_baselines(use for one in checked for use in one.baselines)
         tell_completed(options, (path for one in checked for path in one.completed))
@@ -121,7 +122,6 @@ def check_selection(options: argparse.Namespace, selection: Selection) -> Checke
 
 
 def _print(options: argparse.Namespace, checked: Checked) -> None:
-    tell_completed(options, checked.completed)
     if options.verbose or options.contracts or not print_clean(checked.report, options.no_color):
         from patchgen_core.report.drift.terminal import print_contracts, print_drift
         from patchgen_core.report.gate.baseline import baseline_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchgen_core.cli.printing import make_console
 from patchgen_core.project.project import Project
-from patchgen_core.report.terminal import completed_line
+from patchgen_core.report.words import completed_line
 
 
 def complete_configs(paths: Iterable[Path], find_project: Callable[[Path], Project]) -> tuple[Path, ...]:

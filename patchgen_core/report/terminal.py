@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.errors import Problem, display_path
+from patchgen_core.errors import Problem
 from patchgen_core.report.diff import plain_diff, rich_diff
 from patchgen_core.report.same_causes import join_callers
 
@@ -35,11 +34,6 @@ def print_problems(console: Console, problems: Iterable[Problem], kind: str = "e
     """Print problems, one paragraph each; those of one cause share one."""
     for problem in join_callers(problems):
         console.print(problem_text(problem, kind), soft_wrap=True)
-
-
-def completed_line(path: Path) -> str:
-    """That the imports of a file for type checkers were written."""
-    return f"wrote    {display_path(path)} (imports under TYPE_CHECKING)"
 
 
 def print_diff(console: Console, diff: str, folded: bool) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+
+from patchgen_core.errors import display_path
 
 ABSORB = "Run 'patchgen absorb' to turn what was edited by hand into patches instead."
 """What to do about a hand edit that is wanted."""
@@ -27,3 +30,8 @@ def age(moment: float) -> str:
     unit, size = next((each for each in _UNITS if seconds >= each[1]), _UNITS[-1])
     number = seconds // size
     return f"{number} {unit}{'s' * (unit == 'day' and number != 1)} ago"
+
+
+def completed_line(path: Path) -> str:
+    """That the imports of a file for type checkers were written."""
+    return f"wrote    {display_path(path)} (imports under TYPE_CHECKING)"

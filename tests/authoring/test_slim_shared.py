@@ -44,7 +44,12 @@ def _share(work: Workspace, upstream: str = UPSTREAM_TEXT, home: str = SHARED) -
 
 EXPECTED = '''"""Shared."""
 
+from typing import TYPE_CHECKING
+
 from patchgen import Edits
+
+if TYPE_CHECKING:
+    from acme.models.toy.modeling_toy import ToyOutput
 
 
 # Why it is so
@@ -68,8 +73,7 @@ def test_a_replacement_that_configs_share_becomes_edits_that_they_share(work: Wo
     assert [(patch.targets, patch.after) for result in results for patch in result.patches] == [
         (("Layer.forward", "Tier.forward"), 8)
     ]
-    shared = (work.models / SHARED).read_text()
-    assert shared == EXPECTED
+    assert (work.models / SHARED).read_text() == EXPECTED
     assert 'config.edit_method("Layer.forward", fast, description="Faster")\n' in config_text(work)
     use = (work.models / NPU).read_text()
     assert 'config.edit_method("Tier.forward", edit=fast, name_map={"Toy": "Other"}, description="Faster")\n' in use

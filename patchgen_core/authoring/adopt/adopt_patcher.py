@@ -14,6 +14,7 @@ from patchgen_core.authoring.adopt.config_text import AdoptedConfig
 from patchgen_core.authoring.adopt.contract_findings import examine
 from patchgen_core.authoring.adopt.patcher_run import PatcherRequest, PatcherRun
 from patchgen_core.authoring.new_file import check_free
+from patchgen_core.authoring.type_imports.complete import complete_new_config
 from patchgen_core.build.normalize import RawText, normalize
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import write_files
@@ -100,6 +101,7 @@ def adopt(
     write_files([(path, config.text(about))])
     allowances, wrong, notes = examine(project, path)
     text = normalize([RawText(path, config.text(about, allowances))], project)[0].text
+    text = complete_new_config(project, path, text)
     write_files([(path, text)])
     findings, all_notes = (*config.findings, *wrong), (*config.notes, *notes)
     return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)

@@ -79,6 +79,10 @@ class ConfigFiles:
         """Take a text for a file that is not written yet."""
         self._files[path] = EditedFile(path, cst.parse_module(text))
 
+    def replace(self, file: EditedFile) -> None:
+        """Take what an edit made of a file for the file."""
+        self._files[file.path] = file
+
     def get(self, path: Path) -> EditedFile:
         """A file as it was when it was first asked for.
 

@@ -136,7 +136,7 @@ def _with_line(
     modules = [other for _, other in beside]
     if beside and modules == sorted(modules):
         if modules[0] > module:
-            return _with_line_above(body, beside[0][0], line)
+            return with_line_above(body, beside[0][0], line)
         beside = [(number, other) for number, other in beside if other <= module]
     if imports:
         at = (beside or imports)[-1][0] + 1
@@ -145,10 +145,10 @@ def _with_line(
         return [line]
     if m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])):
         return [body[0], line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *body[1:]]
-    return _with_line_above(body, 0, line, cst.EmptyLine(indent=False))
+    return with_line_above(body, 0, line, cst.EmptyLine(indent=False))
 
 
-def _with_line_above(
+def with_line_above(
     body: Sequence[cst.BaseStatement], at: int, line: cst.SimpleStatementLine, *between: cst.EmptyLine
 ) -> list[cst.BaseStatement]:
     """Statements with one more above another; comments stay above both, and what is given stands between."""

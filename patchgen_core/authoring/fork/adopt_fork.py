@@ -11,6 +11,7 @@ from patchgen_core.authoring.fork.fork_config import ForkConfig, ForkWriter
 from patchgen_core.authoring.fork.fork_file import read_fork
 from patchgen_core.authoring.fork.origins import Origin, OriginFinder, percent
 from patchgen_core.authoring.new_file import check_free
+from patchgen_core.authoring.type_imports.complete import complete_new_config
 from patchgen_core.errors import Problem
 from patchgen_core.files import write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
@@ -88,6 +89,7 @@ def adopt_fork(
     check_free(path, force)
     of_release = replace(project, upstream=(origin.release.folder,))
     config = ForkWriter(of_release, file, upstream, path, _about(fork, origin)).write()
+    config = replace(config, text=complete_new_config(of_release, path, config.text))
     files = [(path, config.text), *config.artifact.output()]
     write_files(files)
     installed = releases.installed()

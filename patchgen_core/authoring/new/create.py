@@ -14,6 +14,7 @@ from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patch_search import find_patches, find_plan_and_layout, read_upstream
 from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, Unpatched
 from patchgen_core.authoring.slim.slim import slim_new
+from patchgen_core.authoring.type_imports.complete import complete_new_config
 from patchgen_core.build.normalize import RawText, normalize
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -74,6 +75,7 @@ def create_new(
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
     module_patches, raw_texts = _write_accepted_texts(project, types, upstream, config, sources)
     texts = [(raw.path, new.text) for raw, new in zip(raw_texts, normalize(raw_texts, project))]
+    texts[0] = (config, complete_new_config(project, config, texts[0][1]))
     sources.put(*texts[0])
     generated = generate_config(Loader(project, sources), config)
     if generated.artifact is None:

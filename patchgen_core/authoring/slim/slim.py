@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from patchgen_core.authoring.slim.candidates import Candidate, Candidates
 from patchgen_core.authoring.slim.parameters import NoEdits
 from patchgen_core.authoring.slim.references import References
 from patchgen_core.authoring.slim.uses import ProjectUses, Uses
+from patchgen_core.authoring.type_imports.complete import complete_type_imports
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.definitions import compare_code, read_definitions
@@ -64,7 +65,8 @@ def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
     selected = [loaded for path in paths for loaded in loader.load(path, selection.name)]
     slimmer = _Slimmer(selection.project, loader, selected, ConfigFiles())
     chosen, artifacts = slimmer.settle()
-    files = slimmer.rewrite(chosen)
+    configs = sorted({loaded.path for candidate in chosen for loaded in candidate.uses.configs})
+    files = _complete(selection.project, configs, loader.sources, slimmer.rewrite(chosen))
     texts = {path: file.encoded for path, file in files.items()}
     for artifact in artifacts:
         texts |= dict(artifact.output())
@@ -76,6 +78,18 @@ def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
         Slimmed(path, tuple(map(_patch, own)), tuple(slimmer.left.get(path, ())), written[path])
         for path, own in by_path.items()
     ]
+
+
+def _complete(
+    project: Project, configs: Sequence[Path], sources: SourceCache, files: Mapping[Path, EditedFile]
+) -> dict[Path, EditedFile]:
+    """Files with the imports that type checkers need for what is left in them."""
+    edited, config_files = sources.fork(), ConfigFiles()
+    for path, file in files.items():
+        edited.put(path, file.text)
+        config_files.replace(file)
+    changed = complete_type_imports(project, configs, edited, config_files)
+    return {path: changed.get(path, file) for path, file in files.items()}
 
 
 def slim_new(project: Project, sources: SourceCache, path: Path) -> str:

@@ -47,6 +47,19 @@ def mend_type_imports(paths: Iterable[Path], find_project: Callable[[Path], Proj
     return tuple(written)
 
 
+def complete_new_config(project: Project, path: Path, text: str) -> str:
+    """The text of a config that is not written yet, with all that its patches use imported for type checkers.
+
+    Raises:
+        PatchgenError: ruff cannot run with the project's settings.
+    """
+    sources, files = SourceCache(), ConfigFiles()
+    sources.put(path, text)
+    files.put(path, text)
+    changed = complete_type_imports(project, [path], sources, files)
+    return changed[path].text if path in changed else text
+
+
 def complete_type_imports(
     project: Project, paths: Sequence[Path], sources: SourceCache, files: ConfigFiles
 ) -> dict[Path, EditedFile]:

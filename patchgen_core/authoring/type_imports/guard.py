@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Sequence
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -11,27 +13,35 @@ from patchgen_core.authoring.edits.import_layout import (
     entry_of,
     has_comment,
     import_of,
+    module_of,
     names_of,
     with_names,
 )
-from patchgen_core.authoring.edits.imports import add_imports, is_guard, with_import
+from patchgen_core.authoring.edits.imports import add_imports, is_guard, with_import, with_line_above
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
+from patchgen_core.syntax.index import ImportStatement, bound_name
 
 _TESTS = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 _BLANK = cst.EmptyLine(indent=False)
 
 
 def guarded_imports(tree: ast.Module) -> list[tuple[str, str, str]]:
-    """What blocks of nothing but imports take from modules: each as the module, the name there, and the name here."""
+    """What blocks of nothing but imports import: each as the module, the name there, and the name here.
+
+    There is no module for ``import name``, nor for what comes from the file's own package.
+    """
     blocks = (s.body for s in tree.body if isinstance(s, ast.If) and ast.unparse(s.test) in _TESTS and not s.orelse)
-    imports = (block for block in blocks if all(isinstance(s, (ast.Import, ast.ImportFrom)) for s in block))
+    imports = [s for block in blocks if all(map(_is_import, block)) for s in block if _is_import(s)]
     return [
-        (statement.module or "", alias.name, alias.asname or alias.name)
-        for block in imports
-        for statement in block
-        if isinstance(statement, ast.ImportFrom) and not statement.level
+        (getattr(statement, "module", "") or "", alias.name, bound_name(statement, alias))
+        for statement in imports
         for alias in statement.names
+        if not getattr(statement, "level", 0)
     ]
+
+
+def _is_import(statement: ast.stmt) -> TypeGuard[ImportStatement]:
+    return isinstance(statement, (ast.Import, ast.ImportFrom))
 
 
 def change_guard(module: cst.Module, statements: Sequence[str], gone: Collection[str], width: int) -> cst.Module:
@@ -87,7 +97,7 @@ def _without_guard(module: cst.Module, guard: cst.If) -> cst.Module:
 def _with_guard(module: cst.Module, block: cst.IndentedBlock) -> cst.Module:
     """A file with a new block, below the imports that it begins with."""
     if not any("TYPE_CHECKING" in map(_bound, names_of(s)) for s in map(import_of, module.body) if s is not None):
-        module = add_imports(module, ["from typing import TYPE_CHECKING"])
+        module = _with_typing(module)
     body = list(module.body)
     at = next((n for n, line in enumerate(body) if not _is_head(line)), len(body))
     rest = body[at:]
@@ -95,6 +105,20 @@ def _with_guard(module: cst.Module, block: cst.IndentedBlock) -> cst.Module:
         rest[0] = rest[0].with_changes(leading_lines=[_BLANK, *rest[0].leading_lines])
     guard = cst.If(cst.Name("TYPE_CHECKING"), block, leading_lines=[_BLANK])
     return module.with_changes(body=[*body[:at], guard, *rest])
+
+
+def _with_typing(module: cst.Module) -> cst.Module:
+    """A file that imports ``TYPE_CHECKING``: beside what comes from Python's library, or above its first import."""
+    imports = [(number, statement) for number, line in enumerate(module.body) if (statement := import_of(line))]
+    own = [(n, module_of(s)) for n, s in imports if module_of(s).partition(".")[0] in sys.stdlib_module_names]
+    if not imports or "typing" in [name for _, name in own]:
+        return add_imports(module, ["from typing import TYPE_CHECKING"])
+    line = cst.ensure_type(cst.parse_statement("from typing import TYPE_CHECKING"), cst.SimpleStatementLine)
+    if not own:
+        return module.with_changes(body=with_line_above(module.body, imports[0][0], line, _BLANK))
+    at, name = own[-1]
+    line = line.with_changes(leading_lines=[_BLANK] if name == "__future__" else [])
+    return module.with_changes(body=[*module.body[: at + 1], line, *module.body[at + 1 :]])
 
 
 def _is_head(line: cst.BaseStatement | cst.SimpleStatementLine) -> bool:

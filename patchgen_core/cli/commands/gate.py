@@ -105,7 +105,6 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     finally:
         session.close()
     stream.end(report)
-    tell_completed(options, completed)
     no_picture = ""
     if options.report is not None:
         report, no_picture = with_pictures(report, options.report)
@@ -115,6 +114,7 @@ def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -
     else:
         print_findings(options.output_format, report, root)
         tell_baselines(uses)
+    tell_completed(options, completed)
     return report.exit_code
 
 
