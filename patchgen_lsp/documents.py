@@ -106,11 +106,15 @@ class Documents:
         """Show these findings, and no others, in a document."""
         self.server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, diagnostics, version))
 
+    def tell(self, kind: types.MessageType, message: str) -> None:
+        """Tell the person something that is not about a line."""
+        self.server.window_show_message(types.ShowMessageParams(kind, f"patchgen: {message}"))
+
     def tell_once(self, message: str) -> None:
-        """Tell the person something that is not about a line; the same thing once."""
+        """Warn the person; the same thing once."""
         if message not in self._told:
             self._told.add(message)
-            self.server.window_show_message(types.ShowMessageParams(types.MessageType.Warning, f"patchgen: {message}"))
+            self.tell(types.MessageType.Warning, message)
 
 
 def location_of(path: Path, line: int) -> types.Location:

@@ -13,7 +13,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.workers.worker import WorkerDied
 from patchgen_lsp.analyst import describe_death
-from patchgen_lsp.commands import SHOW_DIFF
+from patchgen_lsp.commands import REGENERATE, SHOW_DIFF
 from patchgen_lsp.documents import Documents
 from patchgen_lsp.places import column_of, path_of
 from patchgen_lsp.request import Request
@@ -30,15 +30,35 @@ def add_features(server: LanguageServer, documents: Documents) -> None:
     server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)(_asking(documents, "completion"))
     server.feature(types.TEXT_DOCUMENT_CODE_LENS)(_asking(documents, "lenses"))
     server.feature(types.TEXT_DOCUMENT_INLAY_HINT)(_asking(documents, "hints"))
+    kinds = types.CodeActionOptions([types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite])
+    server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)(_asking_actions(documents))
     _add_commands(server, documents)
 
 
+def _asking_actions(documents: Documents) -> Answer:
+    async def answer(params: types.CodeActionParams) -> Any:
+        found = list(params.context.diagnostics)
+        return await ask(documents, "actions", params.text_document.uri, params.range.start, diagnostics=found)
+
+    return answer
+
+
 def _add_commands(server: LanguageServer, documents: Documents) -> None:
+    async def regenerate(uri: str) -> None:
+        try:
+            lines = await put(documents, "regenerate", uri, None)
+        except (PatchgenError, WorkerDied, OSError) as error:
+            documents.tell(types.MessageType.Error, str(error))
+            return
+        documents.tell(types.MessageType.Info, "; ".join(lines or ["nothing has drifted"]))
+        await documents.refresh()
+
     async def show_diff(uri: str, target: str = "") -> None:
         for path in await ask(documents, "diff", uri, None) or ():
             await server.window_show_document_async(types.ShowDocumentParams(Path(path).as_uri()))
 
     server.command(SHOW_DIFF)(show_diff)
+    server.command(REGENERATE)(regenerate)
 
 
 def _asking(documents: Documents, kind: str) -> Answer:
@@ -51,6 +71,19 @@ def _asking(documents: Documents, kind: str) -> Answer:
 async def ask(documents: Documents, kind: str, uri: str, position: types.Position | None, **more: Any) -> Any:
     """The answer to a question about a document; None for a file that is no config and not generated, and where
     there is none: the diagnostics say why."""
+    try:
+        return await put(documents, kind, uri, position, **more)
+    except PatchgenError:
+        return None
+    except WorkerDied as error:
+        documents.tell_once(describe_death(error))
+    except OSError as error:
+        documents.tell_once(f"no process can be started: {error}")
+    return None
+
+
+async def put(documents: Documents, kind: str, uri: str, position: types.Position | None, **more: Any) -> Any:
+    """That, with what goes wrong raised: a PatchgenError, a WorkerDied or an OSError."""
     path = path_of(uri)
     if path is None or not (path.name.endswith(CONFIG_SUFFIX) or path.parent.name == OUTPUT_FOLDER):
         return None
@@ -59,12 +92,4 @@ async def ask(documents: Documents, kind: str, uri: str, position: types.Positio
     lines = texts.get(path, "").split("\n")
     text = lines[line] if line < len(lines) else ""
     column = column_of(text.rstrip("\r"), position.character, documents.units) if position is not None else 0
-    try:
-        return await documents.analyst.ask(Request(kind, path, texts, documents.units, line, column, more))
-    except PatchgenError:
-        return None
-    except WorkerDied as error:
-        documents.tell_once(describe_death(error))
-    except OSError as error:
-        documents.tell_once(f"no process can be started: {error}")
-    return None
+    return await documents.analyst.ask(Request(kind, path, texts, documents.units, line, column, more))

@@ -22,6 +22,8 @@ from patchgen_lsp.request import Request
 
 _ROOM = "patchgen_lsp.analysis"
 _FEATURES = {
+    "actions": f"{_ROOM}.actions:list_actions",
+    "regenerate": f"{_ROOM}.regenerating:regenerate",
     "hover": f"{_ROOM}.hover:hover",
     "definition": f"{_ROOM}.navigation:find_definition",
     "references": f"{_ROOM}.navigation:find_references",

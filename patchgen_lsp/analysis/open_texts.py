@@ -69,6 +69,10 @@ class OpenTexts(ParsedFiles):
         """Whether an unsaved text stands for a file that holds another one."""
         return path in self._texts and self._texts[path] != _read(path)
 
+    def has_unsaved(self) -> bool:
+        """Whether an unsaved text stands for any file."""
+        return any(map(self.differs, self._texts))
+
     def text(self, path: Path) -> str:
         """The text as it is now, valid Python or not; empty where there is none."""
         return self._texts[path] if path in self._texts else _read(path)

@@ -1,0 +1,94 @@
+"""What the server offers to do, and what comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pygls", reason="needs the extra lsp")
+
+from lsprotocol import types
+
+from tests.lsp.editor import QWEN3, Editor
+
+pytestmark = pytest.mark.torch
+GENERATED = "examples/zoo/qwen3/generated/patched_modeling_qwen3_gpu.py"
+
+
+def offered(editor: Editor, place: types.Range, found: list[types.Diagnostic]) -> dict[str, types.CodeAction]:
+    context = types.CodeActionContext(found)
+    params = types.CodeActionParams(types.TextDocumentIdentifier(editor.uri(QWEN3)), place, context)
+    return {action.title: action for action in editor.ask(types.TEXT_DOCUMENT_CODE_ACTION, params) or ()}
+
+
+def applied(editor: Editor, action: types.CodeAction) -> str:
+    [edit] = action.edit.changes[editor.uri(QWEN3)]
+    lines = editor.texts[editor.uri(QWEN3)].split("\n")
+    start, end = edit.range.start, edit.range.end
+    assert start.line == end.line
+    line = lines[start.line]
+    lines[start.line] = line[: start.character] + edit.new_text + line[end.character :]
+    return "\n".join(lines)
+
+
+def test_a_slip_in_a_target_is_respelled(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    editor.open(QWEN3)
+    found = editor.change(QWEN3, text.replace('"Qwen3MLP.forward"', '"Qwen3MPL.forward"'))
+    action = offered(editor, found[0].range, found)["Write 'Qwen3MLP'"]
+    assert applied(editor, action) == text
+
+
+def test_what_nothing_defines_is_imported_as_the_config_does(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    editor.open(QWEN3)
+    patch = '\n\n@config.override_method("Qwen3MLP.extra_repr")\ndef extra_repr(self):\n    return str(partial(int))\n'
+    found = editor.change(QWEN3, f"from functools import partial\n{text}{patch}")
+    action = offered(editor, found[0].range, found)["Import 'partial' in the generated module"]
+    mended = applied(editor, action)
+    assert 'config.add_import("functools", names=["partial"])' in mended
+    assert not [d for d in editor.change(QWEN3, mended) if d.severity == types.DiagnosticSeverity.Error]
+
+
+def test_a_finding_is_allowed_once_a_reason_is_typed(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    editor.open(QWEN3)
+    patch = '\n\n@config.override_method("Qwen3DecoderLayer.forward")\ndef layer(self, hidden):\n    return hidden\n'
+    found = [d for d in editor.change(QWEN3, text + patch) if str(d.code).startswith("PG")]
+    action = offered(editor, found[0].range, found[:1])[f"Allow {found[0].code} (type the reason)"]
+    allowed = applied(editor, action)
+    [empty] = editor.change(QWEN3, allowed)
+    assert "allow: reason" in empty.message
+    after = editor.change(QWEN3, allowed.replace(f'"{found[0].code}", ""', f'"{found[0].code}", "only here"'))
+    assert found[0].message not in [d.message for d in after]
+
+
+def test_a_decorator_gets_upstreams_function(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    editor.open(QWEN3)
+    half = f'{text}\n\n@config.edit_method("Qwen3RotaryEmbedding.forward")\n'
+    editor.change(QWEN3, half)
+    line = half.count("\n") - 1
+    at = types.Range(types.Position(line, 5), types.Position(line, 5))
+    actions = offered(editor, at, [])
+    whole = applied(editor, actions["Insert upstream's signature and body"])
+    assert "def qwen3_rotary_embedding_forward(self, x, position_ids):\n" in whole
+    assert "    return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)\n" in whole
+    around = applied(editor, actions["Insert upstream's signature around its body"])
+    assert not [d for d in editor.change(QWEN3, around) if d.severity == types.DiagnosticSeverity.Error]
+
+
+def test_what_drifted_is_regenerated_once_it_is_saved(editor: Editor) -> None:
+    text, generated = editor.read(QWEN3), editor.read(GENERATED)
+    editor.open(QWEN3)
+    found = editor.change(QWEN3, text.replace("Op slot for SwiGLU", "Op slot for the MLP"))
+    assert "Regenerate" in offered(editor, found[0].range, found)
+    params = types.ExecuteCommandParams("patchgen.regenerate", arguments=[editor.uri(QWEN3)])
+    editor.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+    assert "unsaved changes" in editor.messages[-1]
+    assert editor.read(GENERATED) == generated
+
+    assert [d.code for d in editor.save(QWEN3)] == ["drift"]
+    editor.ask(types.WORKSPACE_EXECUTE_COMMAND, params)
+    assert "wrote patched_modeling_qwen3_gpu.py" in editor.messages[-1]
+    assert "Op slot for the MLP" in editor.read(GENERATED)
+    assert editor.change(QWEN3, editor.read(QWEN3)) == []
