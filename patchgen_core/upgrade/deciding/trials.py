@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.authoring.edits.needed_imports import missing_imports
@@ -16,7 +16,7 @@ from patchgen_core.upgrade.deciding.choices import Choice, Question, decide, set
 from patchgen_core.upgrade.deciding.gate_copy import gate_copy
 from patchgen_core.upgrade.package_configs import unpinned
 from patchgen_core.upgrade.release_project import Generation, PatchProblem, ReleaseProject
-from patchgen_core.upgrade.results import Rebase, UpgradeReport
+from patchgen_core.upgrade.results import ConfigVerdict, Rebase, UpgradeReport
 from patchgen_core.upgrade.writing.candidates import Key, find_candidates
 from patchgen_core.upgrade.writing.gating import Echo, GateRun
 from patchgen_core.upgrade.writing.rehearsing import Rehearsal
@@ -76,6 +76,7 @@ class Trials:
         """What a choice does; nothing is written."""
         keys = tuple(dict.fromkeys((config.path, config.config) for config, _ in question.patches))
         report = settle_report(self.report, {question.location: self.decide(question, choice)})
+        report = _with_merges(report, lambda config, rebase: rebase.location == question.location)
         files, uses = self._rehearsal.files, self._rehearsal.uses
         candidates, omissions = find_candidates(self.project, report, files, uses, conflicts=False)
         own = [candidate for candidate in candidates if candidate.rebase.location == question.location]
@@ -94,6 +95,7 @@ class Trials:
         cannot run where the configs do not generate with it."""
         keys = tuple(dict.fromkeys((config.path, config.config) for config, _ in question.patches))
         report = settle_report(self.report, {question.location: self.decide(question, choice)})
+        report = _with_merges(report, lambda config, rebase: (config.path, config.config) in keys)
         rehearsal = self._rehearsal
         found, _ = find_candidates(self.project, report, rehearsal.files, rehearsal.uses, conflicts=False)
         candidates = [candidate for candidate in found if candidate.configs & set(keys)]
@@ -133,6 +135,20 @@ class Trials:
         made = project.generate(configs) if configs else {}
         failed = [problem for key in keys for problem in problems.get(key, ())]
         return {labels[key]: generation for key, generation in made.items()}, failed
+
+
+def _with_merges(report: UpgradeReport, is_wanted: Callable[[ConfigVerdict, Rebase], bool]) -> UpgradeReport:
+    """A report with some of its merges alone: to prepare each of a large project takes long."""
+
+    def narrow(config: ConfigVerdict) -> ConfigVerdict:
+        def keep(rebase: Rebase | None) -> Rebase | None:
+            return rebase if rebase is not None and is_wanted(config, rebase) else None
+
+        patches = tuple(replace(patch, rebase=keep(patch.rebase)) for patch in config.patches)
+        findings = tuple(replace(finding, rebase=keep(finding.rebase)) for finding in config.findings)
+        return replace(config, patches=patches, findings=findings)
+
+    return replace(report, configs=tuple(map(narrow, report.configs)))
 
 
 def _problems(generation: Generation | None) -> tuple[PatchProblem, ...]:
