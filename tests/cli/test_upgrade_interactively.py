@@ -82,6 +82,7 @@ def test_session_that_stops_goes_on_later_and_leaves_files_as_they_were(deciding
     assert "Nothing is written. 1 of 2 decisions is kept" in first.text
     assert "Traceback" not in first.text
     assert deciding.changed() == []
+    assert main(["cache", "clear"]) == 0
     second = deciding.terminal("--no-gate")
     assert "decided before: mine  Norm.forward" in second.until("[a] accept")
     second.until(PROMPT)
