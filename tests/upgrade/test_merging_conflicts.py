@@ -203,6 +203,8 @@ def test_a_name_that_means_another_value_upstream_now_is_not_taken_for_the_old_o
     )
     expected = changed(OUR_ROUTER, ("routing_weights.dtype", "router_logits.dtype"))
     assert_clean(merge(ROUTER, OUR_ROUTER, theirs), expected)
+    spelled = ("F.linear", "torch.nn.functional.linear")
+    assert_clean(merge(ROUTER, changed(OUR_ROUTER, spelled), theirs), changed(expected, spelled))
     ours = changed(OUR_ROUTER, ("to(routing_weights.dtype)", "to(routing_weights.dtype, copy=True)"))
     reason = "upstream's 'router_logits' is another value here now; yours is what `routing_weights = F.softmax("
     assert reason in reasons(merge(ROUTER, ours, theirs))
