@@ -156,7 +156,11 @@ def print_tables(walks: Sequence[Walk], judged: Sequence[tuple[Walk, str, Judged
         print(f"\n{form}: {len(entries)} patches in {len(steps)} steps; parity ran for {proved} of them")
         for group in ("kind", "change"):
             print("", *table(entries, group), sep="\n")
-        carried = [e for e in entries if e.record.is_as_people_wrote is not None and e.record.change != "none"]
+        carried = [
+            e
+            for e in entries
+            if e.record.is_as_people_wrote is not None and e.record.change not in ("none", "not there")
+        ]
         same = sum(bool(e.record.is_as_people_wrote) for e in carried)
         print(
             f"\nof {len(carried)} that people wrote too, and upstream changed in that step, {same} are the same code"

@@ -175,8 +175,8 @@ def definitions_of(tree: ast.Module) -> dict[str, ast.AST]:
 
 
 def upstream_change(old: ast.AST | None, new: ast.AST | None) -> str:
-    """What changed of a definition: ``none``, ``layout`` or docstring, ``body``, ``decorators``, ``signature``,
-    ``gone`` under its name, or ``not there`` before."""
+    """What changed of a definition: ``none``, ``layout`` or docstring, ``annotations`` of parameters and results,
+    ``body``, ``decorators``, ``signature``, ``gone`` under its name, or ``not there`` before."""
     if old is None:
         return "not there"
     if new is None:
@@ -185,6 +185,9 @@ def upstream_change(old: ast.AST | None, new: ast.AST | None) -> str:
         return "none"
     if _without_docstrings(old) == _without_docstrings(new):
         return "layout"
+    old, new = (ast.parse(_without_annotations(node)) for node in (old, new))
+    if ast.dump(old) == ast.dump(new):
+        return "annotations"
     if _signatures(old) != _signatures(new):
         return "signature"
     return "body" if _decorators(old) == _decorators(new) else "decorators"
@@ -196,6 +199,19 @@ def _without_docstrings(node: ast.AST) -> str:
         if isinstance(inner, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(inner) is not None:
             inner.body = inner.body[1:] or [ast.Pass()]
     return ast.dump(copy)
+
+
+def _without_annotations(node: ast.AST) -> str:
+    copy = ast.parse(ast.unparse(node))
+    for inner in ast.walk(copy):
+        if isinstance(inner, ast.arg):
+            inner.annotation = None
+        elif isinstance(inner, (ast.ClassDef, ast.FunctionDef)):
+            if isinstance(inner, ast.FunctionDef):
+                inner.returns = None
+            if ast.get_docstring(inner) is not None:
+                inner.body = inner.body[1:] or [ast.Pass()]
+    return ast.unparse(copy)
 
 
 def _signatures(node: ast.AST) -> list[str]:

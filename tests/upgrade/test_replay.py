@@ -64,6 +64,7 @@ class TestJudge:
     [
         ("def f(x):\n    'One.'\n    return  x", "none"),
         ("def f(x):\n    'Two.'\n    return x", "layout"),
+        ("def f(x: int) -> int:\n    'One.'\n    return x", "annotations"),
         ("def f(x):\n    'One.'\n    return x + 1", "body"),
         ("@g\ndef f(x):\n    'One.'\n    return x", "decorators"),
         ("def f(x, y):\n    'One.'\n    return x", "signature"),
