@@ -27,6 +27,8 @@ def complete_configs(paths: Iterable[Path], find_project: Callable[[Path], Proje
 
 def tell_completed(options: argparse.Namespace, paths: Iterable[Path]) -> None:
     """Print which files were completed, beside a report that is for machines."""
-    console = make_console(options, stderr=options.output_format != "text")
     for path in paths:
+        console = make_console(
+            options, stderr=options.output_format != "text"
+        )  # rich, where there is something to tell
         console.print(completed_line(path), soft_wrap=True)
