@@ -11,6 +11,9 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # configs for NPUs, of which ranks on a CPU run what they run of the ones for GPUs
 MESHES := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not (npu and sharded[)
 
+# another apt-get, such as the one of the target beside it or of a machine that has just started, is waited for
+APT := apt-get -o DPkg::Lock::Timeout=300
+
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
@@ -45,8 +48,8 @@ browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian
 	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \
 	there > /dev/null && exit; \
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
-	install() { $$root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium chromium-driver; }; \
-	{ install || { $$root apt-get update && install; }; } > .venv/browser.log 2>&1; \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends chromium chromium-driver; }; \
+	{ install || { $$root $(APT) update && install; }; } > .venv/browser.log 2>&1; \
 	there > /dev/null && exit; \
 	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see .venv/browser.log" >&2; \
 	exit 1
@@ -55,8 +58,8 @@ server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the servi
 	@there() { command -v bwrap && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }; }; \
 	there > /dev/null 2>&1 && exit; \
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
-	install() { $$root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql bubblewrap; }; \
-	{ install || { $$root apt-get update && install; }; } > .venv/server.log 2>&1; \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends postgresql bubblewrap; }; \
+	{ install || { $$root $(APT) update && install; }; } > .venv/server.log 2>&1; \
 	there > /dev/null 2>&1 && exit; \
 	echo "the tests of the service need PostgreSQL and bubblewrap, which apt-get did not install: see .venv/server.log" >&2; \
 	exit 1
