@@ -72,7 +72,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
         folder.mkdir(parents=True)
         config = folder / f"{name}_patch_gen_config.py"
         config.write_text(CONFIG.format(name=name, code=code), encoding="utf-8")
-    results = fix(check(Selection(load_project(root)))).results
+    results = fix(check(Selection(load_project(root)), artifacts=True)).results
     made = [result.outcome.artifact for result in results if result.outcome.artifact is not None]
     return {artifact.path.parent.parent.name: artifact for artifact in made}
 
