@@ -76,7 +76,7 @@ walk: releases  ## an older zoo upgraded release by release: verdicts, merges, a
 replay: releases  ## projects carried over release by release, and what came of each patch; hours
 	$(BIN)/python -m benchmarks.replay
 
-lint: .venv/installed
+lint: .venv/installed .venv/configs-typed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -142,6 +142,11 @@ bench: .venv/installed  ## what everything costs; those of what is kept and the 
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
 	$(if $(findstring parity,$(EXTRAS)),$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils")
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
+	touch $@
+
+# pyright reads all of torch for it: once, until something that it reads of this repository changes
+.venv/configs-typed: .venv/installed $(wildcard examples/zoo/*.py examples/zoo/*/*.py examples/zoo/*/generated/*.py patchgen_core/config/*.py)
+	$(BIN)/basedpyright
 	touch $@
 
 .venv/ray-installed: .venv/installed

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchgen_core.codegen.edit_targets import check_edited
 from patchgen_core.codegen.renaming import map_prefixes
+from patchgen_core.codegen.self_types import drop_self_type
 from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
@@ -227,7 +228,8 @@ class Targets:
                 )
         self._refuse_class(f"{patch.target}.__init__", patch, replacement)
         added = not any(methods(node, "__init__") for node in nodes)
-        return PlannedPatch(patch, nodes, method="__init__", replacement=replacement, added=added)
+        own = drop_self_type(replacement, patch)
+        return PlannedPatch(patch, nodes, method="__init__", replacement=own, added=added)
 
     def _refuse_class(self, target: str, patch: Patch, replacement: Replacement) -> None:
         if replacement.is_class:
@@ -248,9 +250,8 @@ class Targets:
             self._check_slip(patch, nodes, method, accessor)
         replacement = self._read(patch, accessor)
         self._refuse_class(patch.target, patch, replacement)
-        return PlannedPatch(
-            patch, tuple(definitions) or nodes, method, accessor, replacement=replacement, added=not definitions
-        )
+        own = drop_self_type(replacement, patch)
+        return PlannedPatch(patch, tuple(definitions) or nodes, method, accessor, own, added=not definitions)
 
     def _check_slip(self, patch: Patch, nodes: Iterable[Definition], method: str, accessor: str) -> None:
         if accessor:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.entries import EntryField, place_pair
-from patchgen_core.config.patch_calls import MISSING, PatchCalls
+from patchgen_core.config.patch_calls import MISSING, NameMap, PatchCalls
 from patchgen_core.config.shared_edits import Edits
 
-NameMap = Mapping[str, str] | None
+T = TypeVar("T")
 
 
 class EditCalls(PatchCalls):
@@ -27,6 +27,14 @@ class EditCalls(PatchCalls):
 
     dropped_decorators = EntryField[tuple[str, str]](place_pair)
 
+    @overload
+    def edit_method(
+        self, target: str, *, at: str = ..., count: int = ..., name_map: NameMap = ..., description: str = ...
+    ) -> Callable[[T], T]: ...
+    @overload
+    def edit_method(
+        self, target: str, edit: T, *, at: str = ..., count: int = ..., name_map: NameMap = ..., description: str = ...
+    ) -> T: ...
     def edit_method(
         self,
         target: str,
@@ -47,6 +55,14 @@ class EditCalls(PatchCalls):
             "edit_method", Patch("method_edit", target, description=description), edit, at, count, name_map
         )
 
+    @overload
+    def edit_function(
+        self, target: str, *, at: str = ..., count: int = ..., name_map: NameMap = ..., description: str = ...
+    ) -> Callable[[T], T]: ...
+    @overload
+    def edit_function(
+        self, target: str, edit: T, *, at: str = ..., count: int = ..., name_map: NameMap = ..., description: str = ...
+    ) -> T: ...
     def edit_function(
         self,
         target: str,
@@ -61,6 +77,10 @@ class EditCalls(PatchCalls):
         patch = Patch("function_edit", target, description=description)
         return self._edit("edit_function", patch, edit, at, count, name_map)
 
+    @overload
+    def edit_class(self, target: str, *, name_map: NameMap = ..., description: str = ...) -> Callable[[T], T]: ...
+    @overload
+    def edit_class(self, target: str, edit: T, *, name_map: NameMap = ..., description: str = ...) -> T: ...
     def edit_class(self, target: str, edit: Any = MISSING, *, name_map: NameMap = None, description: str = "") -> Any:
         """Add what a class statement has to upstream's: base classes in front of its own, decorators, attributes.
 
@@ -68,6 +88,10 @@ class EditCalls(PatchCalls):
         """
         return self._declare("edit_class", Patch("class_edit", target, description=description), edit, name_map)
 
+    @overload
+    def wrap_method(self, target: str, *, name_map: NameMap = ..., description: str = ...) -> Callable[[T], T]: ...
+    @overload
+    def wrap_method(self, target: str, replacement: T, *, name_map: NameMap = ..., description: str = ...) -> T: ...
     def wrap_method(
         self, target: str, replacement: Any = MISSING, *, name_map: NameMap = None, description: str = ""
     ) -> Any:

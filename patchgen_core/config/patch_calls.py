@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
@@ -14,6 +14,7 @@ from patchgen_core.config.entries import EntryField, place_declaration
 from patchgen_core.errors import Location, PatchgenError
 
 T = TypeVar("T")
+NameMap = Mapping[str, str] | None
 
 _WITHOUT_FUNCTION: frozenset[PatchKind] = frozenset(
     ["code_replacement", "code_deletion", "parameter_addition", "parameter_removal"]
@@ -63,36 +64,69 @@ class PatchCalls(Declarations):
                 if isinstance(function, FunctionType):
                     function.__qualname__ = f"{cls.__qualname__}.{name}"
 
+    @overload
+    def replace_class(self, target: str, *, name_map: NameMap = ..., description: str = ...) -> Callable[[T], T]: ...
+    @overload
+    def replace_class(self, target: str, replacement: T, *, name_map: NameMap = ..., description: str = ...) -> T: ...
     def replace_class(
         self,
         target: str,
         replacement: Any = MISSING,
         *,
-        name_map: Mapping[str, str] | None = None,
+        name_map: NameMap = None,
         description: str = "",
     ) -> Any:
         """Replace a whole class. The replacement brings its own decorators; upstream's go."""
         patch = Patch("class_replacement", target, description=description)
         return self._declare("replace_class", patch, replacement, name_map)
 
+    @overload
+    def replace_function(
+        self, target: str, *, name_map: NameMap = ..., description: str = ...
+    ) -> Callable[[T], T]: ...
+    @overload
+    def replace_function(
+        self, target: str, replacement: T, *, name_map: NameMap = ..., description: str = ...
+    ) -> T: ...
     def replace_function(
         self,
         target: str,
         replacement: Any = MISSING,
         *,
-        name_map: Mapping[str, str] | None = None,
+        name_map: NameMap = None,
         description: str = "",
     ) -> Any:
         """Replace a module-level function. The replacement brings its own decorators; upstream's go."""
         patch = Patch("function_replacement", target, description=description)
         return self._declare("replace_function", patch, replacement, name_map)
 
+    @overload
+    def override_method(
+        self,
+        target: str,
+        *,
+        name_map: NameMap = ...,
+        description: str = ...,
+        keep_decorators: bool = ...,
+        add: bool = ...,
+    ) -> Callable[[T], T]: ...
+    @overload
+    def override_method(
+        self,
+        target: str,
+        replacement: T,
+        *,
+        name_map: NameMap = ...,
+        description: str = ...,
+        keep_decorators: bool = ...,
+        add: bool = ...,
+    ) -> T: ...
     def override_method(
         self,
         target: str,
         replacement: Any = MISSING,
         *,
-        name_map: Mapping[str, str] | None = None,
+        name_map: NameMap = None,
         description: str = "",
         keep_decorators: bool = True,
         add: bool = False,
@@ -108,12 +142,16 @@ class PatchCalls(Declarations):
         patch = Patch("method_override", target, description=description, keep_decorators=keep_decorators, add=add)
         return self._declare("override_method", patch, replacement, name_map)
 
+    @overload
+    def modify_init(self, target: str, *, name_map: NameMap = ..., description: str = ...) -> Callable[[T], T]: ...
+    @overload
+    def modify_init(self, target: str, replacement: T, *, name_map: NameMap = ..., description: str = ...) -> T: ...
     def modify_init(
         self,
         target: str,
         replacement: Any = MISSING,
         *,
-        name_map: Mapping[str, str] | None = None,
+        name_map: NameMap = None,
         description: str = "",
     ) -> Any:
         """Wrap a class's ``__init__``: the function gets ``original_init`` first, then ``self`` and the rest.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
@@ -33,6 +33,10 @@ class Edits(Declarations):
     def __repr__(self) -> str:
         return "Edits()"
 
+    @overload
+    def edit(self, *, at: str = ..., count: int = ...) -> Callable[[T], T]: ...
+    @overload
+    def edit(self, edit: T, *, at: str = ..., count: int = ...) -> T: ...
     def edit(self, edit: Any = MISSING, *, at: str = "", count: int = 1) -> Any:
         """Change the target where ``at`` is, or its whole body, as ``edit_method`` does."""
         location = arguments.decorated_at(edit, caller())

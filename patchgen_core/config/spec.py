@@ -113,6 +113,10 @@ class PatchConfig(EditCalls):
         """Copy a class or function below the imports; a decorator with or without parentheses, or a call."""
         return self._add_helper(self.helpers, definition, None, name_map)
 
+    @overload
+    def add_helper_after(self, target: str, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
+    @overload
+    def add_helper_after(self, target: str, definition: T, *, name_map: Mapping[str, str] | None = ...) -> T: ...
     def add_helper_after(
         self, target: str, definition: Any = MISSING, *, name_map: Mapping[str, str] | None = None
     ) -> Any:

@@ -7,6 +7,9 @@ runs the tower on all pictures, which have few tokens, and takes the features of
     patchgen zoo.gemma3.gemma3_gpu_patch_gen_config --diff
 """
 
+# A configuration's parts may be dicts, to upstream.
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
+
 from typing import TYPE_CHECKING
 
 import torch

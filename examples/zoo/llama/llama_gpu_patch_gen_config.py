@@ -6,6 +6,9 @@ norm, MLP, rotary embedding and heads: they import these patches.
     patchgen zoo.llama.llama_gpu_patch_gen_config --diff
 """
 
+# Upstream's keyword arguments have names that its parameters have.
+# pyright: reportCallIssue=false
+
 from typing import TYPE_CHECKING
 
 import torch

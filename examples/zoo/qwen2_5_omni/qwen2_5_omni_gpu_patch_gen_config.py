@@ -5,6 +5,9 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config --diff
 """
 
+# A mask comes with what it masks.
+# pyright: reportOptionalMemberAccess=false
+
 from typing import TYPE_CHECKING
 
 import torch

@@ -11,6 +11,9 @@ channels, and nothing here exchanges these. `parallelize` refuses `sp_size` over
     patchgen zoo.qwen3_5.qwen3_5_gpu_patch_gen_config --diff
 """
 
+# As upstream's, keyword arguments have names of parameters, and None stands for a tensor.
+# pyright: reportCallIssue=false, reportArgumentType=false, reportUnnecessaryComparison=false
+
 from typing import TYPE_CHECKING
 
 import torch

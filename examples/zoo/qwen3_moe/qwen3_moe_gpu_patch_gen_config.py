@@ -8,6 +8,9 @@ layers would take a number for each token as well.
     patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
 """
 
+# Upstream's loss takes tuples of one tensor, by its annotation.
+# pyright: reportArgumentType=false
+
 from typing import TYPE_CHECKING
 
 from patchgen import Edits, PatchConfig

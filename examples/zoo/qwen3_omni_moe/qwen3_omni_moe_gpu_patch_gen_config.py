@@ -5,6 +5,9 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen3_omni_moe.qwen3_omni_moe_gpu_patch_gen_config --diff
 """
 
+# As upstream's, the class has a tuple for a list, and its parameters may be modules.
+# pyright: reportAssignmentType=false, reportArgumentType=false
+
 from typing import TYPE_CHECKING
 
 import torch

@@ -5,6 +5,9 @@ Where nothing is bound, the generated module runs upstream's own lines. Qwen3-VL
     patchgen zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config --diff
 """
 
+# The sum of no tensors would be 0.
+# pyright: reportReturnType=false
+
 from typing import TYPE_CHECKING
 
 import torch
