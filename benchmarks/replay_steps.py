@@ -38,8 +38,9 @@ class PatchRecord:
     Attributes:
         kind: the patch's, as in the header of the generated file.
         change: what upstream did to the target: see `upstream_change`.
-        how: ``nothing`` to carry over, ``has it`` already, ``rewritten`` names or places, merged by ``lines`` or
-            ``syntax``; ``conflict`` where a person is needed; ``fell`` with one.
+        how: ``nothing`` to carry over, ``has it`` already, ``kept`` where upstream deprecated the target,
+            ``rewritten`` names or places, merged by ``lines`` or ``syntax``; ``conflict`` where a person is needed;
+            ``fell`` with one.
         reasons: why a person is needed.
         asked: what a person is asked to look at beside that, other than what a clean merge settles.
         is_as_people_wrote: whether it has the code that people wrote for this release; None where that is not known.
@@ -130,6 +131,8 @@ def _how(rebase: Rebase | None, patch: PatchVerdict) -> str:
     if rebase is None:
         return "nothing"
     if not rebase.diff:
+        if rebase.merged.how == "kept":
+            return "kept"
         return "nothing" if patch.verdict in ("unchanged", "cosmetic", "added") else "has it"
     is_code = any(change.name == "new" for change in rebase.arguments) or bool(rebase.statements)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,8 @@ from patchgen_core.upgrade.package_configs import patches_of
 from patchgen_core.upgrade.rebasing_edits import rebase_edit
 from patchgen_core.upgrade.rebasing_together import rebase_together
 from patchgen_core.upgrade.release_module import ReleaseModule
-from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
+from patchgen_core.upgrade.results import Kind, Merged, PatchVerdict, Rebase
+from patchgen_core.upgrade.verdicts.deprecated_targets import deprecation
 from patchgen_core.upgrade.verdicts.edit_verdicts import definition_of, other_functions
 from patchgen_core.upgrade.verdicts.module_view import read_target_name, view_of
 from patchgen_core.upgrade.verdicts.replacements import read_helpers, resolve_patch
@@ -74,12 +76,21 @@ class Rebaser:
         if texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
             return None
         ours, text = texts.replacement, texts.ours
-        merged = merge_definition(texts.base, text, texts.theirs)
+        merged = self._as_it_is(patch, verdict, text) or merge_definition(texts.base, text, texts.theirs)
         file = self.sources.get(Path(ours.location.file))
         needs = missing_imports(merged.text, file, self.new.source, self.new.upstream) if merged.text != text else ()
         diff = unified_diff(f"{text}\n", f"{merged.text}\n", ours.name, f"{ours.name} (carried over)")
         marked = "" if merged.is_clean else mark_conflicts(text, merged)
         return Rebase(ours.location, text, merged, diff, marked, needs)
+
+    def _as_it_is(self, patch: Patch | None, verdict: PatchVerdict, text: str) -> Merged | None:
+        """A replacement that need not be merged, since upstream's function is there for others alone now; None where
+        it must be, or what it relies on must change."""
+        is_broken = any(finding.risk == "must change" for finding in verdict.findings)
+        if patch is None or verdict.verdict != "changed" or is_broken:
+            return None
+        reason = deprecation(read_target_name(patch), view_of(self.old), view_of(self.new))
+        return Merged(text, "kept", notes=(reason,)) if reason else None
 
     def _rebase_edit(self, patch: Patch, verdict: PatchVerdict) -> Rebase | None:
         """An edit as it would be for the new release; None where there is nothing to carry over."""
@@ -94,6 +105,31 @@ class Rebaser:
             return None
         carried = carry_edit(edit, before, after, other_functions(old, new, name))
         return rebase_edit(carried, edit, self.new, self.sources)
+
+    def settle_deprecated(self, verdicts: Sequence[PatchVerdict]) -> list[PatchVerdict]:
+        """The verdicts; a patch that stays since upstream deprecated its target is to review where nothing calls it
+        once the others are carried over."""
+        results = []
+        for verdict in verdicts:
+            is_kept = verdict.rebase is not None and verdict.rebase.merged.how == "kept"
+            if is_kept and verdict.findings[0].risk == "safe" and not self._is_called(verdict, verdicts):
+                detail = f"{verdict.findings[0].detail}, but not once it is carried over: then nothing does"
+                finding = replace(verdict.findings[0], detail=detail, risk="review")
+                verdict = replace(verdict, findings=(finding, *verdict.findings[1:]), risk="review")
+            results.append(verdict)
+        return results
+
+    def _is_called(self, verdict: PatchVerdict, verdicts: Sequence[PatchVerdict]) -> bool:
+        """Whether another patch, carried over, has the name of a patch's target."""
+        word = re.compile(rf"\b{verdict.target.rpartition('.')[2]}\b")
+        merged = {
+            v.target: v.rebase.merged.text for v in verdicts if v.rebase is not None and v.rebase.merged.is_clean
+        }
+        return any(
+            word.search(merged.get(planned.patch.target, planned.replacement.text))
+            for planned in self._planned
+            if planned.replacement is not None and planned.patch.target != verdict.target
+        )
 
     def rebase_together(self, verdicts: Sequence[PatchVerdict], project: Project) -> list[PatchVerdict]:
         """The verdicts; edits of a target of which one cannot be carried over by itself are carried over as one."""

@@ -112,12 +112,13 @@ class Merged:
 
     Attributes:
         text: with conflicts, our text with all that could be merged, and ours where it could not.
-        how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``.
+        how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``; ``kept``
+            where ours stays since upstream deprecated the target.
         notes: what was assumed on the way, such as an argument that was renamed on both sides.
     """
 
     text: str
-    how: Literal["same", "lines", "syntax"]
+    how: Literal["same", "lines", "syntax", "kept"]
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...] = ()
 

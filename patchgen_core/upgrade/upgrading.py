@@ -86,7 +86,7 @@ class _Upgrade:
         blamed = self._new_problems(loaded, before)
         patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
         if rebaser is not None:
-            patches = rebaser.rebase_together(patches, self.selection.project)
+            patches = rebaser.settle_deprecated(rebaser.rebase_together(patches, self.selection.project))
         problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
         if old is not None and before is None and any(problem.code for problem in problems):
             note = (
@@ -196,7 +196,7 @@ class _ReleaseRun:
 
 def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:
     """The findings; one of a target whose change the replacement has already needs no work."""
-    has_all = rebase is not None and not rebase.diff and rebase.merged.is_clean
+    has_all = rebase is not None and not rebase.diff and rebase.merged.is_clean and rebase.merged.how != "kept"
     for finding in findings:
         if has_all and finding.relation == "target" and finding.kind != "moved":
             rests = (

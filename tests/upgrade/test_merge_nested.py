@@ -135,6 +135,13 @@ def test_what_upstream_deleted_and_ours_has_twice_is_not_forgotten() -> None:
     assert any(reason.startswith("upstream deleted or replaced what you have elsewhere") for reason in reasons)
 
 
+def test_a_block_of_which_upstream_leaves_nothing_is_a_conflict() -> None:
+    ours = OURS.replace("        if labels is not None:\n            loss = self.loss_function(logits, labels)\n", "")
+    gone = BASE.replace(SLICED, "").replace("logits, ", "outputs, ")
+    reasons = [conflict.reason for conflict in merge(BASE, ours, gone).conflicts]
+    assert "upstream deleted all that is in a block of yours" in reasons
+
+
 CALL = "{} = compute_{}({}, scale={}, bias=None)".format
 
 

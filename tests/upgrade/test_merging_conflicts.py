@@ -77,6 +77,70 @@ def test_entries_that_ours_takes_out_are_not_passed_on() -> None:
     )
 
 
+PASSED = """
+def forward(self, x, **kwargs):
+    lengths = kwargs.get("lengths")
+    assert lengths is not None, "rows of one length"
+    x = self.mix(
+        x,
+        lengths=lengths,  # of the rows
+        mask=None,
+    )
+    return x
+"""
+
+
+def test_a_keyword_that_is_in_what_upstream_passes_on_now() -> None:
+    """Our keyword would be passed twice; both calls have the same value."""
+    base = "def forward(self, x, **kwargs):\n    x = self.mix(x, mask=None)\n    return x"
+    theirs = base.replace("mask=None", "mask=None, **kwargs")
+    merged = merge(base, PASSED, theirs)
+    assert merged.conflicts == ()
+    ours = changed(
+        PASSED, ("        lengths=lengths,  # of the rows\n", ""), ("mask=None,", "mask=None,\n        **kwargs,")
+    )
+    assert ast.dump(ast.parse(merged.text)) == ast.dump(ast.parse(ours))
+    assert merged.notes == ("`**kwargs`, which upstream passes now, has `lengths`",)
+    there = changed(PASSED, ('kwargs.get("lengths")', 'kwargs["lengths"]'), (', "rows of one length"', ""))
+    assert merge(base, changed(there, ("    assert lengths is not None\n", "")), theirs).is_clean
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('    assert lengths is not None, "rows of one length"\n', ""),
+        ("assert lengths is not None", "assert lengths is None"),
+        ('kwargs.get("lengths")', 'kwargs.get("lengths", 1)'),
+        ('kwargs.get("lengths")', 'self.own(kwargs.get("lengths"))'),
+        ("lengths=lengths", "lengths=lengths + 1"),
+        ("    x = self.mix", "    lengths = lengths + 1\n    x = self.mix"),
+        ("    x = self.mix", "    import sizes as lengths\n    x = self.mix"),
+        (
+            "    x = self.mix",
+            "    try:\n        own(x)\n    except ValueError as lengths:\n        pass\n    x = self.mix",
+        ),
+        ("    x = self.mix", "    kwargs.update(more)\n    x = self.mix"),
+        ("    x = self.mix", "    own(kwargs)\n    x = self.mix"),
+        ("    x = self.mix", '    kwargs["lengths"] = 1\n    x = self.mix'),
+        ("**kwargs", "lengths=None, **kwargs"),
+    ],
+)
+def test_a_keyword_that_may_be_another_value_than_the_one_passed_on(old: str, new: str) -> None:
+    base = "def forward(self, x, **kwargs):\n    x = self.mix(x, mask=None)\n    return x"
+    merged = merge(base, changed(PASSED, (old, new)), base.replace("mask=None", "mask=None, **kwargs"))
+    assert "has `lengths`" not in "".join(merged.notes)
+    assert not merged.is_clean
+
+
+def test_a_keyword_that_upstream_may_take_out_of_what_it_passes_on() -> None:
+    base = "def forward(self, x, **kwargs):\n    y = self.up(x)\n    x = self.mix(x, y)\n    return x"
+    entry = '    lengths = kwargs["lengths"]\n'
+    ours = changed(base, ("    y =", f"{entry}    y ="), ("mix(x, y)", "mix(x, y, lengths=lengths)"))
+    theirs = changed(base, ("mix(x, y)", "mix(x, y, **kwargs)"))
+    assert_clean(merge(base, ours, theirs), changed(ours, ("lengths=lengths", "**kwargs")))
+    assert not merge(base, ours, changed(theirs, ("up(x)", "up(x, kwargs=kwargs)"))).is_clean
+
+
 def test_a_value_that_ours_changed_and_upstream_uses_in_another_way() -> None:
     base = "def f(self, x):\n    n = count(x)\n    x = self.split(x, n)\n    return x"
     ours = base.replace("count(x)", "count(x.T)")

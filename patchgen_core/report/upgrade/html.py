@@ -57,6 +57,7 @@ _KINDS: tuple[Kind, ...] = (
 _CLEAN, _CONFLICT = "merges cleanly", "conflict"
 _HOW = {
     "same": "It already has all of upstream's change",
+    "kept": "It stays as it is",
     "lines": "Upstream's change is merged in by lines",
     "syntax": "Upstream's change is merged in by syntax",
 }

@@ -170,6 +170,8 @@ def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
     elif rebase.diff:
         how = {"syntax": " by syntax", "lines": " by lines", "same": ""}[merged.how]
         yield "merges", f"cleanly{how} into {rebase.location}"
+    elif merged.how == "kept":
+        yield "stays", f"the {rebase.noun} as it is"
     else:
         yield "merged", f"the {rebase.noun} already has upstream's change"
     if new_name and merged.is_clean:

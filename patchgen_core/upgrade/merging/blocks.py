@@ -6,6 +6,8 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from patchgen_core.syntax.edits import Edit, apply_edits
+from patchgen_core.syntax.nodes import docstring_of
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.effects import effects
 from patchgen_core.upgrade.merging.match import Matches, match
@@ -65,7 +67,7 @@ class BlockMerge:
 
     def run(self) -> None:
         """Merge the regions, and the statements between them."""
-        sides = self.sides
+        sides, before = self.sides, self.edits.state
         for number in range(len(sides.base)):
             if number in self.mine.pairs and number in self.new.pairs and number not in self.new.moved:
                 trio = sides.base[number], sides.ours[self.mine.pairs[number]], sides.theirs[self.new.pairs[number]]
@@ -77,6 +79,21 @@ class BlockMerge:
             except _Undecided as reason:
                 self.edits.go_back(state)
                 self._conflict(region, str(reason))
+        if self._is_emptied():
+            self.edits.go_back(before)
+            whole = Region(*((0, len(side)) for side in (sides.base, sides.ours, sides.theirs)))
+            self._conflict(whole, "upstream deleted all that is in a block of yours")
+
+    def _is_emptied(self) -> bool:
+        """Whether the edits leave nothing of a block but comments, where Python wants a statement."""
+        ours, source = self.sides.ours, self.edits.text.source
+        if not ours or docstring_of(self.sides.parent.node) is not None:
+            return False
+        start, end = ours[0].bounds[0], ours[-1].bounds[1]
+        inside = [edit for edit in self.edits.edits if start <= edit.start and edit.end <= end]
+        moved = [Edit(edit.start - start, edit.end - start, edit.new) for edit in inside]
+        left = apply_edits(source.text[start:end], moved)[0] if inside else source.text[start:end]
+        return all(not line.strip() or line.strip().startswith("#") for line in left.split("\n"))
 
     def _anchors(self) -> Iterator[tuple[int, int, int]]:
         for number in range(len(self.sides.base)):

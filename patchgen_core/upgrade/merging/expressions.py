@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 from dataclasses import dataclass
 
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lists import Element, merge_elements, read_elements
+from patchgen_core.upgrade.merging.passed_on import is_passed_on, only_reads
 from patchgen_core.upgrade.merging.text import DefinitionText
 
 _ATOMS = (ast.Name, ast.Constant, ast.JoinedStr, ast.FormattedValue)
@@ -197,15 +199,35 @@ def _merge_call(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
     counts = [len(call.args) for call in (old, mine, new)]
     if counts[0] not in counts[1:] and changed[0] and changed[1]:
         return False  # what a place stands for is decided by those before it
-    if _collide(edits, old, mine, new):
+    given = _given_by_theirs(ours, theirs, mine, new)
+    if _collide(edits, old, mine, new, given):
         return False
     lists = [_call_elements(spot, call) for spot, call in ((base, old), (ours, mine), (theirs, new))]
+    lists[1] = [element for element in lists[1] if element.key.removesuffix("=") not in given]
+    edits.notes += [f"`**{starred}`, which upstream passes now, has `{key}`" for key, starred in given.items()]
     return merge_elements(edits, ours.text.brackets(ours.text.source.end(mine)), lists, _merge_element)
 
 
-def _collide(edits: Edits, old: ast.Call, mine: ast.Call, new: ast.Call) -> bool:
-    """Whether an argument that one side names is in what the other side passes with ``**``, as far as can be seen."""
+def _given_by_theirs(ours: Spot, theirs: Spot, mine: ast.Call, new: ast.Call) -> dict[str, str]:
+    """The keywords of our call whose values are in what upstream's alone passes with ``**``, each with its name."""
+    starred = [{ast.unparse(k.value) for k in call.keywords if not k.arg} for call in (mine, new)]
+    named = {k.arg for k in new.keywords}
+    return {
+        keyword.arg: name
+        for name in sorted(starred[1] - starred[0])
+        for keyword in mine.keywords
+        if keyword.arg
+        and keyword.arg not in named
+        and only_reads(theirs.text.definition, name)
+        and is_passed_on(ours.text.definition, mine, keyword, name)
+    }
+
+
+def _collide(edits: Edits, old: ast.Call, mine: ast.Call, new: ast.Call, given: Container[str]) -> bool:
+    """Whether an argument that one side names is in what the other side passes with ``**``, as far as can be seen;
+    those that are `given` by it are not passed twice."""
     named = [{k.arg for k in call.keywords if k.arg} - {k.arg for k in old.keywords} for call in (mine, new)]
+    named[0] = {key for key in named[0] if key not in given}
     starred = [{ast.unparse(k.value) for k in call.keywords if not k.arg} for call in (old, mine, new)]
     added = [starred[1] - starred[0], starred[2] - starred[0]]
     if added[0] and named[1] - named[0]:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
 from patchgen_core.config.declarations import WRAPPERS
-from patchgen_core.syntax.forms import PROSE, form, is_same_code
+from patchgen_core.syntax.forms import PROSE, form, is_same_code, listed
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.callers import calls_of
 from patchgen_core.upgrade.verdicts.decorator_meanings import harmless_decorators
+from patchgen_core.upgrade.verdicts.deprecated_targets import deprecation, find_own_callers
 from patchgen_core.upgrade.verdicts.edit_verdicts import carried_edit, definition_of, edit_finding
 from patchgen_core.upgrade.verdicts.module_names import used_names
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
@@ -100,8 +101,9 @@ class _TargetComparison:
             details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
         is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
         harmless = self._harmless(before, after, change)
-        details += [harmless] if harmless else []
-        is_safe = is_far or bool(harmless)
+        deprecated, is_called = self._deprecated(change)
+        details += filter(None, [harmless, deprecated])
+        is_safe = is_far or bool(harmless) or is_called
         risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_safe else "review"
         return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
 
@@ -115,6 +117,16 @@ class _TargetComparison:
         ours = self.entry.node if isinstance(self.entry.node, FUNCTIONS) else None
         keeps = bool(self.name.method) and self.entry.patch.keep_decorators
         return harmless_decorators(old, new, packages, ours, keeps)
+
+    def _deprecated(self, change: TargetChange) -> tuple[str, bool]:
+        """What upstream and the config still do with a target that upstream deprecated, and whether a patch calls it;
+        an empty text for any other."""
+        if change.kind != "changed" or self.patched is None or self.entry.patch.is_edit:
+            return "", False
+        text = deprecation(self.name, self.old, self.new)
+        callers = find_own_callers(self.name, self.patched.patches) if text else []
+        calls = f"the patch of {listed(callers)} calls it" if callers else "no other patch does: it has no effect now"
+        return f"{text}; {calls}" if text else "", bool(callers)
 
     def _fits(self, change: TargetChange) -> list[Fit]:
         """Whether the replacement takes what the new signatures' callers pass."""
