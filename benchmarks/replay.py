@@ -1,7 +1,7 @@
 """The replay: projects are carried over release by release, fully by machine, and the gate judges each patch.
 
-    python -m benchmarks.replay [--walks NAME ...] [--steps 5.9.0..5.24.0] [--configs PATTERN ...] [--no-parity]
-                                [--jobs N] [--folder DIR] [--tables]
+    python -m benchmarks.replay [--walks NAME ...] [--releases VERSION ...] [--steps 5.9.0..5.24.0]
+                                [--configs PATTERN ...] [--no-parity] [--jobs N] [--folder DIR] [--tables]
 
 Each step's results and project stay in the folder, and a step that is there is not taken again: stop it, and start it
 again, at any time. After the steps, parity judges each release that a walk came to, one process a release. With all
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
     os.nice(15)
     try:
-        walks = choose_walks(options.walks)
+        walks = choose_walks(options.walks, options.releases)
     except PatchgenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -54,6 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--walks", nargs="+", default=[], metavar="NAME", help="such as veomni-0.1.12-edits")
+    parser.add_argument(
+        "--releases", nargs="+", default=RELEASES, choices=RELEASES, metavar="VERSION", help="go through these alone"
+    )
     parser.add_argument("--steps", default="..", help="releases to come to, such as 5.9.0..5.12.1")
     parser.add_argument("--configs", nargs="+", default=[], metavar="PATTERN", help="configs that parity runs for")
     parser.add_argument("--no-parity", action="store_true", help="judge by generating and the contract rules alone")

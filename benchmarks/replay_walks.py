@@ -42,11 +42,13 @@ class Walk:
 
     Attributes:
         project: ``zoo-5.9.0`` for the zoo as it was for that release, ``veomni-0.1.12`` for a release of VeOmni.
+        through: the releases that it is carried through, as far as they come after the first.
     """
 
     project: str
     form: str
     start: str
+    through: tuple[str, ...] = RELEASES
 
     @property
     def name(self) -> str:
@@ -56,7 +58,8 @@ class Walk:
     @property
     def steps(self) -> tuple[str, ...]:
         """The releases that it is carried over to."""
-        return RELEASES[RELEASES.index(self.start) + 1 :]
+        later = RELEASES[RELEASES.index(self.start) + 1 :]
+        return tuple(version for version in later if version in self.through)
 
 
 def find_walks() -> list[Walk]:
@@ -142,13 +145,13 @@ def people_wrote(walk: Walk, version: str) -> Path | None:
     return None
 
 
-def choose_walks(names: Sequence[str]) -> list[Walk]:
-    """The walks whose names begin with one of some words; all for none.
+def choose_walks(names: Sequence[str], through: Sequence[str] = RELEASES) -> list[Walk]:
+    """The walks whose names begin with one of some words, all for none, through some releases.
 
     Raises:
         PatchgenError: a word fits none.
     """
-    walks = find_walks()
+    walks = [replace(walk, through=tuple(through)) for walk in find_walks()]
     for word in names:
         if not any(walk.name.startswith(word) for walk in walks):
             known = ", ".join(walk.name for walk in walks)

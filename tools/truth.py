@@ -1,7 +1,8 @@
 """What people did to each patch of a real project when they moved it to a later release of transformers, beside what
 `patchgen upgrade` says of it and makes of it.
 
-The project is VeOmni, 0.1.11 on transformers 5.2.0 and 0.1.12 on 5.9.0. People's own later version is the judge.
+The project is VeOmni, 0.1.11 on transformers 5.2.0 and 0.1.12 on 5.9.0. People's own later version is the judge. The
+older one is upgraded as it is, in replacements, and once `patchgen slim` made edits of what it can.
 
     python -m tools.truth [--show] [-o tests/upgrade/real_move.txt]
 """
@@ -23,10 +24,11 @@ from patchgen_core.syntax.forms import PROSE, form
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.package_configs import patches_of, select_configs
 from patchgen_core.upgrade.release_module import ReleaseModule
-from patchgen_core.upgrade.results import PatchVerdict
+from patchgen_core.upgrade.results import PatchVerdict, UpgradeReport
 from patchgen_core.upgrade.upgrading import upgrade
 from patchgen_core.upgrade.verdicts.replacements import resolve_patch
 from patchgen_core.upstream.module import find_upstream
+from tools.merges import describe_slimming
 from tools.real_project import find_upstream_release, make_real_project
 from tools.releases import REAL, find_releases
 
@@ -35,7 +37,10 @@ OLD, NEW = "0.1.11", "0.1.12"
 HEAD = """\
 # What people did to the patches of VeOmni 0.1.11 (transformers 5.2.0) for 0.1.12 (5.9.0), and what upgrade says and
 # makes of them. `python -m tools.truth -o tests/upgrade/real_move.txt` writes it and keeps the notes.
-# config | target | kind | upstream | people | verdict | risk | merge | result | note"""
+# config | target | kind | upstream | people | verdict | risk | merge | edits | result | note"""
+CARRIED = ("none", "same", "clean", "kept")
+"""What becomes of a patch that needs no person, the least first."""
+OUTCOMES = (*CARRIED, "gone", "conflict")
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,10 @@ class Row:
             another kind of patch there.
         verdict: what upgrade says of the target.
         risk: what upgrade says of the patch.
-        merge: what upgrade makes of it: ``none`` where there is nothing to carry over, ``same``, ``clean`` or
-            ``conflict``.
+        merge: what upgrade makes of it: ``none`` where there is nothing to carry over, ``same`` where the patch has
+            it, ``clean``, ``kept`` where upstream deprecated the target, ``conflict``, or ``gone`` for a target or a
+            place.
+        edits: the same once the project is slimmed: the worst for the target's edits.
         result: whether the patch carried over is ``the same`` code as people's, or ``different``; ``-`` for a
             conflict, and for a patch that people removed.
         note: for what is different, how: a person's judgment after reading both.
@@ -64,6 +71,7 @@ class Row:
     verdict: str
     risk: str
     merge: str
+    edits: str = "none"
     result: str = "-"
     note: str = "-"
 
@@ -80,7 +88,7 @@ class Row:
     @property
     def needs_nobody(self) -> bool:
         """Whether people left the patch alone, and upstream changed nothing of its target's code or what it has."""
-        is_same = self.upstream == "same" or self.verdict == "decorators changed" or self.merge in ("clean", "same")
+        is_same = self.upstream == "same" or self.verdict == "decorators changed" or self.merge in CARRIED[1:]
         return self.people == "kept" and self.result == "the same" and is_same
 
 
@@ -102,13 +110,33 @@ def make_rows(folder: Path) -> list[Row]:
         projects[version] = make_real_project(version, own)
     new = _read(projects[NEW], NEW)
     old = _read(projects[OLD], OLD)
-    release = find_upstream_release(NEW)
-    report = upgrade(select_configs(projects[OLD]), release, find_releases(), since=REAL[OLD])
     rows = []
-    for config in report.configs:
+    for config in _upgrade(projects[OLD]).configs:
         name = _short(Path(config.path))
         rows += [_row(name, patch, old[name], new.get(name)) for patch in config.patches]
+    describe_slimming(projects[OLD])
+    outcomes: dict[str, str] = {}
+    for config in _upgrade(projects[OLD]).configs:
+        for patch in config.patches:
+            key = f"{_short(Path(config.path))}:{patch.target}"
+            outcomes[key] = max(outcomes.get(key, "none"), outcome_of(patch), key=OUTCOMES.index)
+    rows = [replace(row, edits=outcomes.get(row.key, "none")) for row in rows]
     return sorted(rows, key=lambda row: (row.config, row.target))
+
+
+def _upgrade(project: Project) -> UpgradeReport:
+    release = find_upstream_release(NEW)
+    return upgrade(select_configs(project), release, find_releases(), since=REAL[OLD])
+
+
+def outcome_of(patch: PatchVerdict) -> str:
+    """What becomes of a patch: see `Row.merge`."""
+    rebase = patch.rebase
+    if rebase is None:
+        return "gone" if patch.verdict in ("gone", "place gone", "place ambiguous") else "none"
+    if not rebase.merged.is_clean:
+        return "conflict"
+    return "clean" if rebase.diff else "kept" if rebase.merged.how == "kept" else "same"
 
 
 def _read(project: Project, version: str) -> dict[str, _Replacements]:
@@ -155,9 +183,7 @@ def code(text: str) -> str:
 def _row(config: str, verdict: PatchVerdict, old: _Replacements, new: _Replacements | None) -> Row:
     target, rebase = verdict.target, verdict.rebase
     upstream = {"unchanged": "same", "cosmetic": "same", "added": "added"}.get(verdict.verdict, "changed")
-    merge = "none"
-    if rebase is not None:
-        merge = "conflict" if not rebase.merged.is_clean else "clean" if rebase.diff else "same"
+    merge = outcome_of(verdict)
     people, result = "removed", "-"
     if new is not None and target in new.codes:
         theirs = new.codes[target]
@@ -165,7 +191,7 @@ def _row(config: str, verdict: PatchVerdict, old: _Replacements, new: _Replaceme
         if merge != "conflict":
             ours = code(rebase.merged.text) if rebase is not None else old.codes[target]
             result = "the same" if ours == theirs else "different"
-    return Row(config, target, verdict.kind, upstream, people, verdict.verdict, verdict.risk, merge, result)
+    return Row(config, target, verdict.kind, upstream, people, verdict.verdict, verdict.risk, merge, result=result)
 
 
 def _short(path: Path) -> str:
@@ -178,14 +204,19 @@ def describe(rows: Iterable[Row]) -> list[str]:
     edited = [row for row in rows if row.people in ("edited", "other")]
     untouched = [row for row in rows if row.needs_nobody]
     changed = [row for row in rows if row.upstream == "changed"]
-    carried = [row for row in changed if row.merge in ("clean", "same")]
-    results = Counter(row.result for row in carried)
+    results = Counter(row.result for row in changed if row.merge in CARRIED)
+    counts = [Counter(getattr(row, form) for row in changed) for form in ("merge", "edits")]
     return [
         f"{len(rows)} patches; people: {dict(Counter(row.people for row in rows))}",
         f"flagged of those that people edited: {sum(row.is_flagged for row in edited)} of {len(edited)}",
         f"flagged though nobody needed to touch them: {sum(row.is_flagged for row in untouched)} of {len(untouched)}",
-        f"upstream changed the target of {len(changed)}; {len(carried)} are carried over without a person: "
-        f"{', '.join(f'{number} {kind}' for kind, number in results.most_common())}",
+        f"upstream changed the target of {len(changed)}; carried over without a person, in replacements: "
+        f"{', '.join(f'{number} {kind}' for kind, number in results.most_common())} as people's code",
+        *(
+            f"in {form}: {', '.join(f'{count[outcome]} {outcome}' for outcome in OUTCOMES)}; without a person: "
+            f"{sum(count[outcome] for outcome in CARRIED)} of {len(changed)}"
+            for form, count in zip(("replacements", "edits"), counts)
+        ),
     ]
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.truth import Row, make_rows, read_rows
+from tools.truth import CARRIED, Row, make_rows, read_rows
 
 TABLE = Path(__file__).parent / "real_move.txt"
 
 
 def carried(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row.merge in ("clean", "same")]
+    return [row for row in rows if row.merge in CARRIED[1:]]
 
 
 def test_all_that_people_edited_is_flagged_and_little_else() -> None:
