@@ -223,29 +223,6 @@ TABLE: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "parameter taken out": ('config.remove_parameter("Layer.forward", "mask")', {"x, mask=None, **": "x, **"}),
 }
-DOCSTRINGS = {
-    "none": ("", '    r"""\n    y (`int`):\n        More.\n    """\n'),
-    "one line": (
-        '    """Does it."""\n',
-        '    """Does it.\n\n    y (`int`):\n        More.\n    """\n',
-    ),
-    "entries below a heading, and what follows": (
-        '    """\n    Args:\n        x (`int`):\n            It.\n\n    Returns:\n        it\n    """\n',
-        '    """\n    Args:\n        x (`int`):\n            It.\n        y (`int`):\n            More.\n\n'
-        '    Returns:\n        it\n    """\n',
-    ),
-}
-LONG = """def f(
-    x,  # first
-    y: int = 1,
-    *,
-    z=None,
-): return x
-"""
-REMOVED = {
-    "x": "def f(\n    y: int = 1,\n    *,\n    z=None,\n): return x\n",
-    "y": "def f(\n    x,  # first\n    *,\n    z=None,\n): return x\n",
-}
 
 
 @pytest.mark.parametrize(("config", "replaced"), TABLE.values(), ids=TABLE)
@@ -255,20 +232,6 @@ def test_an_edit_changes_its_place_and_nothing_else(work: Workspace, config: str
         assert expected.count(old) == 1
         expected = expected.replace(old, new)
     assert edited(work, config) == expected
-
-
-@pytest.mark.parametrize(("docstring", "expected"), DOCSTRINGS.values(), ids=DOCSTRINGS)
-def test_documentation_goes_behind_that_of_other_parameters(work: Workspace, docstring: str, expected: str) -> None:
-    work.upstream(f"def f(x):\n{docstring}    # why\n    return x\n")
-    work.config('config.add_parameter("f", "y=1", documentation="y (`int`):\\n    More.")')
-    assert f"def f(x, y=1):\n{expected}    # why\n    return x\n" in work.raw()
-
-
-@pytest.mark.parametrize(("name", "expected"), REMOVED.items())
-def test_a_parameter_goes_with_its_comma(work: Workspace, name: str, expected: str) -> None:
-    work.upstream(LONG)
-    work.config(f'config.remove_parameter("f", "{name}")')
-    assert ast.unparse(ast.parse(expected)) in ast.unparse(ast.parse(work.raw()))
 
 
 def test_items_of_dicts_are_changed_and_taken_out(work: Workspace) -> None:
