@@ -7,8 +7,9 @@ OLDEST_RUFF := 0.12.0
 # one more than there are processors: tests wait for the processes that they start
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-# make gate runs the zoo's models on every mesh; here those that are part of a larger one are left out, and those of
-# configs for NPUs, of which ranks on a CPU run what they run of the ones for GPUs
+# make gate varies all that the project asks for, on every mesh; here the zoo's models take training steps alone, and the
+# meshes that are part of a larger one are left out, and those of configs for NPUs, of which ranks on a CPU run what they
+# run of the ones for GPUs
 MESHES := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not (npu and sharded[)
 
 # another apt-get, such as the one of the target beside it or of a machine that has just started, is waited for
@@ -32,7 +33,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 	$(MAKE) --no-print-directory -j2 tests lint
 
 tests: .venv/installed browser server releases
-	$(BIN)/python -m pytest -p pytest_patchgen -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
+	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
 
 slow: .venv/installed browser server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow

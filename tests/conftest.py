@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -167,12 +168,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(TESTS) and needs_torch(item.path):
             item.add_marker("torch")
+    mark_slow_cases(items)
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
     yield
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     if workers > 1 and config.option.dist == "worksteal":
         items[:] = deal_items(items, workers)
+
+
+def mark_slow_cases(items: Sequence[pytest.Item]) -> None:
+    """Mark as slow what comes after the first cases of tests that say how many these are."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("mostly_slow")
+        if mark is not None:
+            test = item.nodeid.partition("[")[0]
+            seen[test] += 1
+            if seen[test] > mark.args[0]:
+                item.add_marker("slow")
 
 
 def deal_items(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:

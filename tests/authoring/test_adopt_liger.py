@@ -75,6 +75,7 @@ def test_liger_for_gemma2(work: Workspace) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_what_liger_changes_for_the_whole_process_is_a_finding(work: Workspace) -> None:
     result = adopt(work.project, "granite")
     finding = only_finding(result)

@@ -93,6 +93,7 @@ def test_parity_is_green(made: tuple[Path, dict[str, NewResult]]) -> None:
     assert "3 configs, 6 checks: 6 ok." in shown
 
 
+@pytest.mark.slow
 def test_parts_that_automodel_makes_are_the_modules_own(tmp_path: Path) -> None:
     result = create_new(project_in(tmp_path), "qwen3_vl_moe", dry_run=True)
     texts = {path.name: text for path, text in result.files}

@@ -61,6 +61,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("suffix", [".py", ".diff"])
 @pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.mostly_slow(8)
 def test_damaged_file_is_an_edit_by_hand_and_mended(gated: Workspace, damage: str, suffix: str) -> None:
     path = generated(gated, suffix)
     wanted = path.read_bytes()

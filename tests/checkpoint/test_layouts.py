@@ -235,6 +235,7 @@ class TestToHub:
     @pytest.mark.parametrize(
         "family", ["qwen3_moe", "deepseek_v3", "mixtral", "qwen3_omni_moe", "qwen3_5_moe", "qwen3"]
     )
+    @pytest.mark.mostly_slow(3)
     def test_it_writes_what_hugging_face_writes(self, family: str, tmp_path: Path) -> None:
         cls = cls_of(family)
         hub = read_tensors(hub_checkpoint(cls, tmp_path / "hub"))

@@ -120,6 +120,7 @@ def _append(file: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.mostly_slow(6)
 def test_an_edit_has_what_depends_on_it_run(project: Workspace, name: str) -> None:
     edit, expected = EDITS[name]
     edit(project)
@@ -167,6 +168,7 @@ def test_a_variable_of_the_terminal_counts_where_the_project_names_it(project: W
         Settings(level="quick"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_other_options_have_everything_run(project: Workspace, settings: Settings) -> None:
     assert rerun(project, settings) == BOTH
 
@@ -260,6 +262,7 @@ LOOKING = {
 
 
 @pytest.mark.parametrize("name", LOOKING)
+@pytest.mark.mostly_slow(3)
 def test_what_looks_at_something_unknown_is_not_kept_and_says_why(project: Workspace, name: str) -> None:
     text, look = LOOKING[name]
     project.write("proj/deep.py", text)

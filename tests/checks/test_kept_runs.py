@@ -58,6 +58,7 @@ def files_of(place: RunPlace) -> list[Path]:
 
 
 @pytest.mark.parametrize("preamble", [PREAMBLE, CLASSIFYING], ids=["causal", "classifying"])
+@pytest.mark.mostly_slow(1)
 def test_kept_runs_give_the_same_result_and_upstream_runs_no_more(
     work: Workspace, place: RunPlace, preamble: str
 ) -> None:
@@ -77,6 +78,7 @@ def test_kept_runs_give_the_same_result_and_upstream_runs_no_more(
     assert files_of(place) == files
 
 
+@pytest.mark.slow
 def test_a_wrong_patch_is_told_with_the_same_figures(work: Workspace, place: RunPlace) -> None:
     fresh, _ = run(work, None, WRONG)
     run(work, place, NORM)

@@ -117,6 +117,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
+@pytest.mark.mostly_slow(3)
 def test_what_differs_has_it_run(desk: Workspace, name: str) -> None:
     edit, expected = EDITS[name]
     edit(desk)
@@ -138,6 +139,7 @@ def test_variables_and_packages_that_may_differ_are_named(
 
 
 @pytest.mark.parametrize("name", ["HOME", "CI", "http_proxy"])
+@pytest.mark.mostly_slow(1)
 def test_a_variable_that_the_project_names_counts(
     project: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -238,6 +240,7 @@ INSTALLED = [place for place in sys.path if place.endswith("site-packages")]
 
 
 @pytest.mark.parametrize("place", ["unheard://of", "/dev/null/folder", "s3://no-such-bucket/patchgen"])
+@pytest.mark.mostly_slow(1)
 def test_a_place_that_cannot_be_used_is_told_once(
     desk: Workspace, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

@@ -249,6 +249,7 @@ BROKEN: list[tuple[Callable[..., Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("kernel", "op", "variant", "message"), BROKEN)
+@pytest.mark.mostly_slow(6)
 def test_a_broken_kernel_is_found(check: Checker, kernel: Any, op: str, variant: str, message: str) -> None:
     assert message in messages(check(kernel, op, variant))
 

@@ -73,6 +73,7 @@ def test_a_patch_of_attention_is_run_with_the_other_implementations(work: Worksp
         pytest.param(attention(arguments="sliding_window=3, **kwargs"), "padded, flash attention", id="a window"),
     ],
 )
+@pytest.mark.mostly_slow(3)
 def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: str, batch: str) -> None:
     (problem,) = compare(work, patch).errors
     assert "look at the patch of 'LlamaAttention.forward'" in problem.message

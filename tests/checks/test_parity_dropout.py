@@ -40,6 +40,7 @@ MOVED = OUTPUT.strip() + "\n    attn_output = nn.functional.dropout(attn_output,
     ],
     ids=["dropped", "moved", "of another rate", "in evaluation too"],
 )
+@pytest.mark.mostly_slow(2)
 def test_dropout_that_is_not_upstreams_is_red(work: Workspace, body: str) -> None:
     result = compare(work, ATTENTION.format(body), preamble=WITH_TORCH)
     (problem,) = result.errors

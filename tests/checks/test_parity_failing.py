@@ -154,6 +154,7 @@ def test_the_right_patches_agree(work: Workspace) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.mostly_slow(4)
 def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name: str) -> None:
     text, right, wrong, target, shown = CASES[name]
     assert text.count(right) == 1
@@ -175,6 +176,7 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
 
 
 @pytest.mark.parametrize("name", RAISING)
+@pytest.mark.mostly_slow(2)
 def test_error_is_told_at_the_patch_that_it_comes_of(work: Workspace, name: str) -> None:
     text, right, wrong, target = RAISING[name]
     assert text.count(right) == 1
@@ -199,6 +201,7 @@ def mix(self, x):
     assert "Other patches that may be the cause: LlamaMLP.forward" in problem.hint
 
 
+@pytest.mark.slow
 def test_generate_that_is_given_what_a_patch_does_not_take_is_told_at_that_one(work: Workspace) -> None:
     lacking = {
         "    mm_token_type_ids: torch.IntTensor | None = None,\n": "",

@@ -71,6 +71,7 @@ def test_generate_is_given_nothing_of_the_collator_of_a_trainer(work: Workspace)
     assert any("padded, sampled with a static cache" in name for name in result.figures)
 
 
+@pytest.mark.slow
 def test_the_level_thorough_has_right_attention_write_by_beams_too(work: Workspace) -> None:
     result = compare(work, ATTENTION, level="thorough")
     assert result.errors == ()

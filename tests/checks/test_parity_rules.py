@@ -58,6 +58,7 @@ def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None
 
 
 @EVERY_RULE
+@pytest.mark.mostly_slow(2)
 def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
     verdict = play(work, rule.passing)
     assert {problem.code for problem in found(verdict)} <= {"PG303"} - {rule.code}
@@ -112,6 +113,7 @@ def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
         ("count: int\nif x.dim() == 7:\n    count: int\n    # nothing\n    pass\n", []),
     ],
 )  # fmt: skip
+@pytest.mark.mostly_slow(3)
 def test_which_lines_count(work: Workspace, text: str, lines: list[str]) -> None:
     body = textwrap.indent(text, "    ")
     config = f"""
@@ -250,6 +252,7 @@ def forward(self, x):
         'if slots["mlp"].bound_kernel is not None:\n    x = x * 2\n',
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_what_a_slot_decides_is_left_to_other_implementations(work: Workspace, text: str) -> None:
     assert missed(compare(work, with_slots(text), "eager")) == []
 
@@ -337,6 +340,7 @@ def test_nothing_is_idle_where_the_models_part(work: Workspace) -> None:
         ('[tool.patchgen.per_config_ignore]\n"proj/models/other/*" = ["PG303"]', ["PG302", "PG303"]),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_settings_choose(work: Workspace, settings: str, codes: list[str]) -> None:
     path = work.root / "pyproject.toml"
     path.write_text(f"{path.read_text()}{settings}\n")

@@ -58,6 +58,7 @@ def experts_forward(self, hidden_states, top_k_index, top_k_weights):
 ALL = "range(self.num_experts)"
 
 
+@pytest.mark.slow
 def test_a_number_in_a_patch_is_crossed_by_a_row(work: Workspace) -> None:
     result = compare(work, IN_PIECES)
     (problem,) = result.errors
@@ -66,6 +67,7 @@ def test_a_number_in_a_patch_is_crossed_by_a_row(work: Workspace) -> None:
     assert any("sizes is varied, because the patches" in note and "the number 48" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_sums_over_pieces_have_other_bits(work: Workspace) -> None:
     right = IN_PIECES.replace(
         "self.act_fn(self.up_proj(p)) * self.gate_proj(p)", "self.act_fn(self.gate_proj(p)) * self.up_proj(p)"
@@ -83,6 +85,7 @@ def test_sums_over_pieces_have_other_bits(work: Workspace) -> None:
         ("(torch.arange(input_ids.shape[1], dtype=logits.dtype) * is_text).argmax(-1)", "513 tokens, rounded"),
     ],
 )
+@pytest.mark.mostly_slow(1)
 def test_rows_without_text_and_those_longer_than_a_dtype_counts(work: Workspace, tokens: str, batch: str) -> None:
     text = LAST_TOKEN.format(tokens=tokens)
     (problem,) = compare(work, text, preamble=CLASSIFIER, dtypes=("float32", "bfloat16")).errors
@@ -97,6 +100,7 @@ def test_rows_without_text_and_those_longer_than_a_dtype_counts(work: Workspace,
         ("top_k_index.unique().squeeze().tolist()", "", "one token, num_experts_per_tok=1"),
     ],
 )
+@pytest.mark.mostly_slow(1)
 def test_experts_get_nearly_all_tokens_or_a_single_one(work: Workspace, experts: str, most: str, batch: str) -> None:
     (problem,) = compare(work, EXPERTS.format(experts=experts, most=most), preamble=MIXTRAL).errors
     assert "MixtralExperts.forward" in f"{problem.message} {problem.hint}"

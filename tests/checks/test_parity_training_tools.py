@@ -127,6 +127,7 @@ MLP_FORWARD, HEAD_FORWARD = "LlamaMLP.forward", "LlamaForCausalLM.forward"
         (EMBEDDINGS_CUT_OFF, "packed, frozen, embeddings trained", HEAD_FORWARD),
     ],
 )
+@pytest.mark.mostly_slow(3)
 def test_what_shows_with_a_tool_of_trainers_alone_is_red(
     work: Workspace, defect: str, batch: str, target: str
 ) -> None:
@@ -137,6 +138,7 @@ def test_what_shows_with_a_tool_of_trainers_alone_is_red(
     assert f"patch of '{target}'" in f"{problem.message} {problem.hint}"
 
 
+@pytest.mark.slow
 def test_a_right_patch_is_green_with_every_tool(work: Workspace) -> None:
     result = compare(
         work,

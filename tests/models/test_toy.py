@@ -30,6 +30,7 @@ def parts_of(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
 
 
 @pytest.mark.parametrize("model_type", FAMILIES)
+@pytest.mark.mostly_slow(6)
 def test_a_toy_model_runs_forward_and_backward(model_type: str) -> None:
     config = toy_config_for(model_type)
     model = build(model_type, config)

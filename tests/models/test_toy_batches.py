@@ -77,6 +77,7 @@ def test_pictures_come_first_and_text_alone_after_them(model_type: str) -> None:
 
 
 @pytest.mark.parametrize("model_type", [*TEXT, *PICTURES])
+@pytest.mark.mostly_slow(5)
 def test_every_batch_trains_without_a_cache(model_type: str) -> None:
     toy = toy_of(model_type)
     for batch in batches_of(model_type).batches:
@@ -90,6 +91,7 @@ def test_every_batch_trains_without_a_cache(model_type: str) -> None:
 
 
 @pytest.mark.parametrize(("class_name", "media"), BY_FAMILY.items())
+@pytest.mark.mostly_slow(4)
 def test_a_family_with_rules_of_its_own_runs_on_its_media(class_name: str, media: list[str]) -> None:
     model_type = getattr(transformers, class_name).config_class.model_type
     toy, made = toy_of(model_type, class_name), batches_of(model_type, class_name)

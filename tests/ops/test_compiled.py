@@ -176,6 +176,7 @@ def test_gradients_are_those_of_eager(module, backend, own):
     assert not torch.allclose(*losses)
 
 
+@pytest.mark.slow
 def test_a_generated_model_compiles_whole(zoo_on_path, counter):
     """All slots but that of the experts: upstream's loop over them depends on the data."""
     from transformers.models.qwen3_moe import Qwen3MoeConfig
@@ -215,6 +216,7 @@ def test_a_generated_model_compiles_whole(zoo_on_path, counter):
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_moe", "gpt_oss"])
+@pytest.mark.mostly_slow(1)
 def test_a_mixture_of_experts_compiles_whole_with_fused_kernels(zoo_on_path, counter, model_type):
     from patchgen_core.models.toy_config import toy_config_for
 

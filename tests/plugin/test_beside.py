@@ -95,6 +95,7 @@ def test_stepwise_goes_on_where_it_stopped(red: Workspace, pytester: pytest.Pyte
         (["--deselect", DRIFT], [IMPORT, CONTRACT, ORPHANS]),
     ],
 )
+@pytest.mark.mostly_slow(3)
 def test_choosing(red: Workspace, pytester: pytest.Pytester, arguments: list[str], expected: list[str]) -> None:
     result = run(pytester, red, "--patchgen", "--strict-markers", "-v", *arguments)
     assert ran(result) == expected
@@ -231,6 +232,7 @@ def test_coverage_of_something_else(red: Workspace, pytester: pytest.Pytester, w
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
+@pytest.mark.mostly_slow(1)
 def test_the_order_does_not_matter(work: Workspace, pytester: pytest.Pytester, seed: str) -> None:
     modules = make_several(work)
     for path in modules[::2]:

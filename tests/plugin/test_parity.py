@@ -295,6 +295,7 @@ CANNOT = "which the process that runs models cannot find"
         ),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_builders_that_another_process_cannot_find(
     gated: Workspace, pytester: pytest.Pytester, returned: str, said: str
 ) -> None:

@@ -152,6 +152,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.mostly_slow(3)
 def test_hostile_config_is_ended_and_the_reason_said(project: GitProject, place: Workplace, name: str) -> None:
     code, ending, message = HOSTILE[name]
     project.write("models/bad/bad_patch_gen_config.py", code)
