@@ -129,10 +129,32 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+class NameHint(str):
+    """A hint about a name of the user's, which an editor can act on without reading it.
+
+    Attributes:
+        name: the name, as it is written.
+        nearest: the right one that it may be meant for; empty where none is near.
+    """
+
+    name: str
+    nearest: str
+
+    def __new__(cls, text: str, name: str = "", nearest: str = "") -> NameHint:
+        """The hint as a text, which knows what it is about."""
+        hint = super().__new__(cls, text)
+        hint.name, hint.nearest = name, nearest
+        return hint
+
+    def followed_by(self, more: str) -> NameHint:
+        """The hint with more text, about the same name."""
+        return NameHint(f"{self} {more}".strip(), self.name, self.nearest)
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> NameHint:
     """A hint that names the nearest known name, or nothing."""
     match = closest(name, names)
-    return f"Did you mean '{match}'?" if match else ""
+    return NameHint(f"Did you mean '{match}'?" if match else "", name, match or "")
 
 
 def summarize_error(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
-from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
+from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.header import name_ruff, read_ruff, seal
@@ -319,7 +319,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         return _unbound_by_edits(draft, complaint, line_excerpt)
     meant = suggest_name(draft.raw.text, line, name)
     hint = "mport it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
-    hint = f"{meant} If not, i{hint}" if meant.endswith("?") else meant or f"I{hint}"
+    hint = meant.followed_by(f"If not, i{hint}") if meant.endswith("?") else meant or NameHint(f"I{hint}", name)
     location = find_line_of_config(location, draft.raw.text.split("\n")[line - 1])
     message = f"{origin.label}: nothing defines '{name}' {where}"
     if name in draft.plan.index.names:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen_core.errors import Location, closest, did_you_mean
+from patchgen_core.errors import Location, NameHint, closest, did_you_mean
 from patchgen_core.files import read_text
 from patchgen_core.syntax.nodes import DEFINITIONS
 
@@ -25,7 +25,7 @@ def find_line_of_config(declared: Location, line: str) -> Location:
     return declared
 
 
-def suggest_name(text: str, line: int, name: str) -> str:
+def suggest_name(text: str, line: int, name: str) -> NameHint:
     """A hint at what a name in a line of a module may mean: an attribute of ``self``, or a name that is near and bound
     there; empty where nothing is.
 
@@ -41,15 +41,20 @@ def suggest_name(text: str, line: int, name: str) -> str:
     owner = next((node for node in around if isinstance(node, ast.ClassDef)), None)
     functions = [node for node in around if not isinstance(node, ast.ClassDef)]
     if name in ("self", "cls") and owner is not None and functions:
-        return f"Give '{functions[0].name}' the first parameter '{name}': the instance or class that it is called on."
+        cure = f"Give '{functions[0].name}' the first parameter '{name}': the instance or class that it is called on."
+        return NameHint(cure, name)
     attributes = set(_attributes(owner)) if owner is not None and functions else set()
     if name in attributes:
-        return f"Did you mean 'self.{name}'?"
+        return _suggest(name, f"self.{name}")
     bound = {bound for function in functions for bound in _bound(function)}
     if hint := did_you_mean(name, bound):
         return hint
     near = closest(name, attributes)
-    return f"Did you mean 'self.{near}'?" if near else ""
+    return _suggest(name, f"self.{near}") if near else NameHint("", name)
+
+
+def _suggest(name: str, near: str) -> NameHint:
+    return NameHint(f"Did you mean '{near}'?", name, near)
 
 
 def _attributes(owner: ast.ClassDef) -> Iterator[str]:

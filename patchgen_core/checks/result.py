@@ -195,7 +195,7 @@ def orphans_result(path: Path, orphans: Sequence[Path], status: Status) -> Check
 
 def pack(result: CheckResult) -> dict[str, Any]:
     """A result as JSON types that can be sent and saved: what is not valid Unicode is escaped."""
-    packed: dict[str, Any] = _clean(msgspec.to_builtins(result))
+    packed: dict[str, Any] = _clean(msgspec.to_builtins(result, enc_hook=_plain_text))
     return packed
 
 
@@ -210,6 +210,13 @@ def unpack(data: Mapping[str, Any]) -> CheckResult:
 def clean(text: str) -> str:
     """A text that can be sent and saved: what is not valid Unicode is escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _plain_text(value: Any) -> str:
+    """A hint that knows what it is about, as a text alone; a NotImplementedError for what is no text."""
+    if not isinstance(value, str):
+        raise NotImplementedError(f"results hold no {type(value).__name__}")
+    return str(value)
 
 
 def _clean(value: Any) -> Any:

@@ -43,8 +43,8 @@ def check_severity(project: Project, codes: Iterable[str]) -> None:
     for entry in project.severity:
         location = project.key_location(entry.pattern or entry.selector, "severity")
         if entry.selector not in (EVERYTHING, *checks) and not any(c.startswith(entry.selector) for c in codes):
-            hint = did_you_mean(entry.selector.upper(), codes) or did_you_mean(entry.selector, checks)
-            hint = f"{hint} 'patchgen rule' lists the rules, and '{entry.selector}/' would be a folder.".lstrip()
+            near = did_you_mean(entry.selector.upper(), codes) or did_you_mean(entry.selector, checks)
+            hint = f"{near} 'patchgen rule' lists the rules, and '{entry.selector}/' would be a folder.".lstrip()
             message = f"[tool.patchgen.severity]: there is no rule or check '{entry.selector}'"
             raise PatchgenError(message, location, hint)
         if entry.pattern and not any(fits_pattern(entry.pattern, names) for names in configs):

@@ -46,8 +46,8 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
         ]
         dropped += [DroppedDecorator(target, decorator) for decorator in matching]
         if not nodes:
-            hint = did_you_mean(cls, targets.index.definitions)
-            problems.append(Problem(f"drop_decorators: upstream has no '{target}'", location, hint))
+            near = did_you_mean(cls, targets.index.definitions)
+            problems.append(Problem(f"drop_decorators: upstream has no '{target}'", location, near))
         elif {target, cls} & {*replaced, *config.exclude}:
             hint = "Upstream's decorators are gone already."
             problems.append(Problem(f"drop_decorators: '{target}' is replaced or excluded", location, hint))

@@ -147,7 +147,7 @@ class KernelRegistry:
             return PatchgenError(f"op '{op_name}' has no variant '{variant}'", None, hint)
         names = [spec.name for spec in self.specs(op_name, variant)]
         longer = [other for other in names if name and other.startswith(name)]
-        near = did_you_mean(name, longer or names)
+        near: str = did_you_mean(name, longer or names)
         near = near or (f"Did you mean '{longer[0]}'?" if longer else "")
         hint = f"{near} {self._choice(op_name, variant)}".strip()
         return PatchgenError(f"there is no kernel '{name}' for {_slot(op_name, variant)}", None, hint)

@@ -6,7 +6,7 @@ import ast
 import io
 import tokenize
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,6 +54,14 @@ class Absorbed:
     others: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class AbsorbPlan:
+    """What became of the edits of generated files, and the texts of the files that are to be written."""
+
+    absorbed: tuple[Absorbed, ...]
+    files: Mapping[Path, str]
+
+
 def absorb(selection: Selection, dry_run: bool = False) -> list[Absorbed]:
     """Make patches of what was edited by hand in the modules of configs, and generate these anew.
 
@@ -64,6 +72,18 @@ def absorb(selection: Selection, dry_run: bool = False) -> list[Absorbed]:
         PatchgenError: a config does not generate; what was edited in a file cannot be told; or a file cannot be
             written. Nothing was written then.
     """
+    plan = plan_absorb(selection)
+    if not dry_run:
+        write_files(plan.files.items())
+    return list(plan.absorbed)
+
+
+def plan_absorb(selection: Selection) -> AbsorbPlan:
+    """What absorbing would write.
+
+    Raises:
+        PatchgenError: a config does not generate, or what was edited in a file cannot be told.
+    """
     project = selection.project
     loader = Loader(project, SourceCache())
     absorbed, files = list[Absorbed](), dict[Path, str]()
@@ -73,9 +93,7 @@ def absorb(selection: Selection, dry_run: bool = False) -> list[Absorbed]:
             if result is not None:
                 absorbed.append(result[0])
                 files |= result[1]
-    if not dry_run:
-        write_files(files.items())
-    return absorbed
+    return AbsorbPlan(tuple(absorbed), files)
 
 
 def _absorb_one(

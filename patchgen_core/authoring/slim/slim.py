@@ -53,6 +53,20 @@ class Slimmed:
     written: tuple[Path, ...] = ()
 
 
+@dataclass(frozen=True)
+class SlimPlan:
+    """What is to be written.
+
+    Attributes:
+        configs: the new texts of configs, and of the files that they share replacements in.
+        outputs: what they make then.
+    """
+
+    slimmed: tuple[Slimmed, ...]
+    configs: Mapping[Path, str]
+    outputs: Mapping[Path, str]
+
+
 def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
     """Write replacements as edits where all configs that have them still make the same code; generate those anew.
 
@@ -60,24 +74,34 @@ def slim(selection: Selection, dry_run: bool = False) -> list[Slimmed]:
         PatchgenError: a config does not generate, a generated file was edited by hand, or a file cannot be written.
             Nothing was written then.
     """
+    plan = plan_slim(selection)
+    if not dry_run:
+        write_files({**plan.configs, **plan.outputs}.items())
+    return list(plan.slimmed)
+
+
+def plan_slim(selection: Selection, at: Location | None = None) -> SlimPlan:
+    """What slimming would write, of the one replacement that stands at a place or of all.
+
+    Raises:
+        PatchgenError: a config does not generate, or a generated file was edited by hand.
+    """
     loader = Loader(selection.project, SourceCache())
     paths = selection.find_configs()
     selected = [loaded for path in paths for loaded in loader.load(path, selection.name)]
-    slimmer = _Slimmer(selection.project, loader, selected, ConfigFiles())
+    slimmer = _Slimmer(selection.project, loader, selected, ConfigFiles(), at=at)
     chosen, artifacts = slimmer.settle()
     configs = sorted({loaded.path for candidate in chosen for loaded in candidate.uses.configs})
     files = _complete(selection.project, configs, loader.sources, slimmer.rewrite(chosen))
     texts = {path: file.encoded for path, file in files.items()}
-    for artifact in artifacts:
-        texts |= dict(artifact.output())
-    if not dry_run:
-        write_files(texts.items())
+    outputs = dict(file for artifact in artifacts for file in artifact.output())
     by_path = {path: [c for c in chosen if c.path == path] for path in [*paths, *(c.path for c in chosen)]}
-    written = {path: tuple(texts) if number == 0 else () for number, path in enumerate(by_path)}
-    return [
+    written = {path: (*texts, *outputs) if number == 0 else () for number, path in enumerate(by_path)}
+    slimmed = tuple(
         Slimmed(path, tuple(map(_patch, own)), tuple(slimmer.left.get(path, ())), written[path])
         for path, own in by_path.items()
-    ]
+    )
+    return SlimPlan(slimmed, texts, outputs)
 
 
 def _complete(
@@ -124,10 +148,11 @@ class _Slimmer:
         selected: Sequence[LoadedConfig],
         files: ConfigFiles,
         is_new: bool = False,
+        at: Location | None = None,
     ) -> None:
-        self.project, self.sources, self.files = project, loader.sources, files
+        self.project, self.sources, self.files, self.at = project, loader.sources, files, at
         self.labels = {loaded.label for loaded in selected}
-        self.uses = ProjectUses(project, loader, selected, is_new)
+        self.uses = ProjectUses(project, loader, selected, is_new, Path(at.file) if at is not None else None)
         references = References(project, self.files, loader.sources)
         self.candidates = Candidates(project, self.uses, self.files, references, is_new)
         self.left: dict[Path, list[str]] = {}
@@ -145,7 +170,8 @@ class _Slimmer:
 
     def _selected_uses(self) -> Iterator[Uses]:
         for uses in self.uses.uses.values():
-            if any(use.loaded.label in self.labels for use in uses.entries):
+            is_wanted = self.at is None or uses.location == self.at
+            if is_wanted and any(use.loaded.label in self.labels for use in uses.entries):
                 yield uses
 
     def _alternatives(self, uses: Uses) -> list[Candidate]:

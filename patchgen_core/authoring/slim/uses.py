@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.hand_edits import find_hand_edit
@@ -56,6 +57,7 @@ class ProjectUses:
 
     Args:
         is_new: the selected configs are not written yet, and so no other config uses what they declare.
+        file: the one file whose definitions are of interest; of the other configs only those count that execute it.
 
     Attributes:
         artifacts: by the labels of configs; without those that make nothing.
@@ -67,10 +69,17 @@ class ProjectUses:
     """
 
     def __init__(
-        self, project: Project, loader: Loader, selected: Sequence[LoadedConfig], is_new: bool = False
+        self,
+        project: Project,
+        loader: Loader,
+        selected: Sequence[LoadedConfig],
+        is_new: bool = False,
+        file: Path | None = None,
     ) -> None:
         labels = {loaded.label for loaded in selected}
         others = [] if is_new else [loaded for loaded in _load_all(project, loader) if loaded.label not in labels]
+        if file is not None:
+            others = [loaded for loaded in others if _executes(loaded, file)]
         self.artifacts: dict[str, Artifact] = {}
         self.hand_edited: set[str] = set()
         configs = [*selected, *others]
@@ -94,6 +103,11 @@ def _load_all(project: Project, loader: Loader) -> Iterator[LoadedConfig]:
             yield from loader.load(path)
         except PatchgenError:  # the gate tells
             continue
+
+
+def _executes(loaded: LoadedConfig, file: Path) -> bool:
+    """Whether a config's loading executes a file."""
+    return any(namespace.get("__file__") == str(file) for namespace in loaded.modules.values())
 
 
 def _collect(configs: Iterable[LoadedConfig], artifacts: Mapping[str, Artifact]) -> dict[Location, Uses]:

@@ -30,10 +30,19 @@ _SLOT_FIELDS = ("op_name", "variant")
 
 @dataclass(frozen=True)
 class Kernels:
-    """The modules that register kernels, and pairs of op and variant; ``ANY`` for what the text does not tell."""
+    """The modules that register kernels, and their ops, variants and names; ``ANY`` is what no text tells."""
 
     modules: tuple[str, ...] = ()
-    specs: frozenset[tuple[str, str]] = frozenset()
+    implementations: frozenset[tuple[str, str, str]] = frozenset()
+
+    @property
+    def specs(self) -> set[tuple[str, str]]:
+        """The pairs of op and variant that there are kernels for."""
+        return {(op, variant) for op, variant, _ in self.implementations}
+
+    def names(self, op: str, variant: str) -> list[str]:
+        """The names of the kernels for a slot."""
+        return sorted({n for o, v, n in self.implementations if (o, v) == (op, variant) and n != ANY})
 
     def has(self, op: str, variant: str) -> bool:
         """Whether a kernel for a slot is registered, or may be."""
@@ -64,7 +73,8 @@ def find_slots(module: Module) -> list[Slot]:
         return []
     names = _names_of(module, _SLOT)
     calls = [call for call in module.calls if called_name(call.node) in names]
-    return [Slot(call, *row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS))]
+    rows = ((call, row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS, _SLOT_FIELDS)))
+    return [Slot(call, op, variant) for call, (op, variant) in rows]
 
 
 def read_kernels(project: Project, sources: SourceCache) -> Kernels:
@@ -78,8 +88,8 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     names = dict.fromkeys([*project.kernels, *there])
     paths = dict.fromkeys(path for name in names for path in _files(project, name))
     registering = _Registering([sources.get(path) for path in paths])
-    defaults = ((spec.op_name, spec.variant) for spec in DEFAULTS)
-    return Kernels(project.kernels, frozenset([*defaults, *registering.pairs()]))
+    defaults = ((spec.op_name, spec.variant, spec.name) for spec in DEFAULTS)
+    return Kernels(project.kernels, frozenset([*defaults, *registering.implementations()]))
 
 
 class Registries:
@@ -97,7 +107,7 @@ class Registries:
         if top not in self._kernels:
             paths = [path for path in walk_files(top) if path.suffix == ".py"] if top.is_dir() else [top]
             sources = [self._sources.get(path) for path in paths if _SPEC.encode() in path.read_bytes()]
-            self._kernels[top] = Kernels((top.stem,), frozenset(_Registering(sources).pairs()))
+            self._kernels[top] = Kernels((top.stem,), frozenset(_Registering(sources).implementations()))
         return self._kernels[top]
 
 
@@ -125,8 +135,8 @@ class _Registering:
     def __init__(self, sources: Sequence[SourceFile]) -> None:
         self._modules = [Module(source) for source in sources]
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """The op and variant of each kernel spec that they make."""
+    def implementations(self) -> Iterator[tuple[str, str, str]]:
+        """The op, variant and name of each kernel spec that they make."""
         literals = Literals(lambda name: self._callers.get(name, ()))
         for module in self._modules:
             if _SPEC in module.source.text:
@@ -141,30 +151,30 @@ class _Registering:
         return calls
 
 
-def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
-    """The op and variant of each ``KernelSpec(...)``, of ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
+def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str, str]]:
+    """Op, variant and name of each ``KernelSpec(...)``, ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
     names = _names_of(module, _SPEC)
     for call in module.calls:
         called = called_name(call.node)
         keywords = {keyword.arg for keyword in call.node.keywords}
         if called in names:
-            yield from _rows(literals, call, _SPEC_FIELDS)
+            rows = _rows(literals, call, _SPEC_FIELDS, ("op_name", "variant", "name"))
+            yield from ((op, variant, name) for op, variant, name in rows)
         elif called == "partial" and call.node.args and last_name(call.node.args[0]) in names:
-            yield ANY, ANY
+            yield ANY, ANY, ANY
         elif called == "replace" and keywords & {"op_name", "variant"}:
-            yield ANY, ANY
+            yield ANY, ANY, ANY
 
 
-def _rows(literals: Literals, call: Call, fields: Sequence[str]) -> set[tuple[str, str]]:
-    """The ops and variants that a call passes, when its positional arguments have these names."""
+def _rows(literals: Literals, call: Call, fields: Sequence[str], wanted: Sequence[str]) -> set[tuple[str, ...]]:
+    """The texts that a call passes together for arguments, when its positional ones are called as ``fields`` says."""
     arguments: dict[str, ast.expr] = {}
     for name, argument in zip(fields, call.node.args):
         if isinstance(argument, ast.Starred):
             break
         arguments[name] = argument
     arguments |= {keyword.arg: keyword.value for keyword in call.node.keywords if keyword.arg}
-    rows = literals.rows([arguments.get("op_name"), arguments.get("variant")], call.scope)
-    return {(op, variant) for op, variant in rows}
+    return {tuple(row) for row in literals.rows([arguments.get(name) for name in wanted], call.scope)}
 
 
 def _names_of(module: Module, cls: str) -> set[str]:

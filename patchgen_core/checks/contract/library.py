@@ -32,10 +32,15 @@ def absolute_module(statement: ast.ImportFrom, package: str) -> str:
 
 
 class Library:
-    """Reads each module once: the project's own, and its ``upstream`` before what is installed."""
+    """Reads each module once: the project's own, and its ``upstream`` before what is installed.
+
+    Attributes:
+        members: what is known of the members of classes, by upstream's package, their module and their name.
+    """
 
     def __init__(self, project: Project, sources: SourceCache) -> None:
         self.project, self.sources = project, sources
+        self.members: dict[str, dict[tuple[str, str], set[str] | None]] = {}
         self._modules: dict[str, Module | None] = {}
         self._called: dict[str, frozenset[str]] = {}
 

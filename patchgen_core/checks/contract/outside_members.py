@@ -47,7 +47,7 @@ class OutsideMembers:
 
     def __init__(self, library: Library, package: str) -> None:
         self._library, self._package = library, package
-        self._names: dict[tuple[str, str], set[str] | None] = {}
+        self._names = library.members.setdefault(package, {})
 
     def may_give(self, lineage: Lineage, name: str) -> bool:
         """Whether a base of another module has a member of a name, or cannot be read."""

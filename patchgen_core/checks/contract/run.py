@@ -130,7 +130,8 @@ class Contracts:
         self._upstream: dict[Path, Module] = {}
 
     @cached_property
-    def _kernels(self) -> Kernels:
+    def kernels(self) -> Kernels:
+        """The kernels that slots may be bound to; a PatchgenError where a setting names no module."""
         return read_kernels(self.project, self.sources)
 
     @without_collector()
@@ -188,7 +189,7 @@ class Contracts:
         if upstream is None or upstream.source is not source:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
         generated = Module(parse_source(artifact.path, artifact.text))
-        read = (self._library, self._kernels, self._registries, self._own_modules)
+        read = (self._library, self.kernels, self._registries, self._own_modules)
         return Subject(self.project, artifact, generated, upstream, *read)
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,16 +47,20 @@ def explain_kept(kept: KeptResults, check: Check, path: Path, item: str) -> Expl
         entry = next(iter(kept.store.find_all(name, item)), None)
     if entry is None:
         return Explanation(item, reason=kept.closure(check, path).unknown)
-    return Explanation(item, entry.made, tuple(dict.fromkeys(_changes(kept, entry))))
+    return Explanation(item, entry.made, tuple(dict.fromkeys(find_changes(kept, entry))))
 
 
-def _changes(kept: KeptResults, entry: Entry) -> Iterator[str]:
+def find_changes(
+    kept: KeptResults, entry: Entry, select: Callable[[Mapping[str, str]], Mapping[str, str]] = dict
+) -> Iterator[str]:
+    """What is not what it was when a kept result was made; of a machine's states only those that ``select`` takes
+    count."""
     if entry.machine != hash_machine(kept.machine):
         machine = kept.store.machine(entry.machine)
         if machine is None:
             yield "the machine, or what is installed"
         else:
-            yield from _machine_changes(machine.states, kept.machine)
+            yield from _machine_changes(select(machine.states), select(kept.machine))
     for (kind, name), state in inputs_of(entry):
         now = kept.states.read(kind, name)
         if now != state:

@@ -120,7 +120,7 @@ def _hint(slot: Slot, kernels: Kernels) -> str:
         return did_you_mean(slot.variant, variants) or f"'{slot.op}' has kernels for: {has}."
     where = ", ".join(kernels.modules)
     rest = f"Register a kernel in {where}, or name" if where else "Register a kernel for it, and name"
-    return f"{did_you_mean(slot.op, kernels.ops)} {rest} the module that does in [tool.patchgen] kernels.".strip()
+    return did_you_mean(slot.op, kernels.ops).followed_by(f"{rest} the module that does in [tool.patchgen] kernels.")
 
 
 RULE = Rule(

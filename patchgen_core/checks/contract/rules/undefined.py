@@ -7,6 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.errors import NameHint
 from patchgen_core.syntax.index import assigned_names, bound_name
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import DEFINITIONS, statements
@@ -39,7 +40,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 is_upstream = not subject.is_own(use.owner, use.node)
                 user = f"'{use.owner}'" if use.owner else "the module"
                 message = f"nothing defines '{name}', which {user} uses"
-                yield Finding(message, _HINT, use.node, use.owner or name, is_upstream=is_upstream)
+                hint = NameHint(_HINT, name)
+                yield Finding(message, hint, use.node, use.owner or name, is_upstream=is_upstream)
     yield from _too_early(subject, module)
 
 
