@@ -15,9 +15,12 @@ from patchgen_core.workers.worker import WorkerDied
 from patchgen_lsp.analyst import Analyst, describe_death
 from patchgen_lsp.places import path_of, uri_of
 from patchgen_lsp.request import Request
+from patchgen_lsp.standings import Standings
 
 PAUSE = 0.06
 """Seconds without a keystroke after which the text is analysed."""
+LONG_PAUSE = 0.6
+"""Seconds after which the other open configs are, which keep a person's questions waiting."""
 
 
 class Documents:
@@ -27,8 +30,9 @@ class Documents:
     open configs follow: they may import what was changed.
     """
 
-    def __init__(self, server: LanguageServer, analyst: Analyst) -> None:
+    def __init__(self, server: LanguageServer, analyst: Analyst, reader: Analyst) -> None:
         self.server, self.analyst = server, analyst
+        self.standings = Standings(reader, self._show_standings)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._told: set[str] = set()
 
@@ -43,54 +47,67 @@ class Documents:
         documents = self.server.workspace.text_documents
         return {path: document.source for uri, document in documents.items() if (path := path_of(uri)) is not None}
 
-    def schedule(self, uri: str, pause: float = PAUSE) -> None:
-        """Have a document analysed after a pause, and not before."""
+    def schedule(self, uri: str, pause: float = PAUSE, is_urgent: bool = True) -> None:
+        """Have a document analysed after a pause; one that is not urgent once nothing else is asked."""
         path = path_of(uri)
         if path is None or not path.name.endswith(CONFIG_SUFFIX):
             return
         if uri in self._tasks:
             self._tasks[uri].cancel()
-        self._tasks[uri] = asyncio.get_running_loop().create_task(self._analyse(uri, path, pause))
+        self._tasks[uri] = asyncio.get_running_loop().create_task(self._analyse(uri, path, pause, is_urgent))
 
-    def schedule_others(self, changed: str, pause: float = 4 * PAUSE) -> None:
+    def schedule_others(self, changed: str, pause: float = LONG_PAUSE) -> None:
         """Have the other open configs analysed, once what was changed has been."""
         for uri in list(self.server.workspace.text_documents):
             if uri != changed:
-                self.schedule(uri, pause)
+                self.schedule(uri, pause, is_urgent=False)
 
     def forget(self, uri: str) -> None:
         """A document was closed: what was said of it is taken back."""
         task = self._tasks.pop(uri, None)
         if task is not None:
             task.cancel()
+        path = path_of(uri)
+        if path is not None:
+            self.standings.forget(path)
         self.publish(uri, None, [])
 
     async def refresh(self) -> None:
         """Files changed on disk: analyse everything open again."""
         path = next(iter(self.texts()), Path.cwd())
+        self.standings.note_change()
         try:
             await self.analyst.ask(Request("refresh", path))
         except (WorkerDied, OSError) as error:
             self.tell_once(str(error))
         self.schedule_others("", 0)
 
-    async def _analyse(self, uri: str, path: Path, pause: float) -> None:
+    async def _show_standings(self, path: Path) -> None:
+        """Something is known of checks of a config: show it."""
+        for uri in list(self.server.workspace.text_documents):
+            if path_of(uri) == path:
+                self.schedule(uri, 0)
+        workspace = self.server.client_capabilities.workspace
+        if workspace is not None and workspace.code_lens is not None and workspace.code_lens.refresh_support:
+            await self.server.workspace_code_lens_refresh_async(None)
+
+    async def _analyse(self, uri: str, path: Path, pause: float, is_urgent: bool) -> None:
         await asyncio.sleep(pause)
         document = self.server.workspace.text_documents.get(uri)
         if document is None:
             return
         version = document.version
-        diagnostics = await self._diagnose(path)
+        diagnostics = await self._diagnose(path, is_urgent)
         now = self.server.workspace.text_documents.get(uri)
         if now is not None and now.version == version:
             self.publish(uri, version, diagnostics)
 
-    async def _diagnose(self, path: Path) -> list[types.Diagnostic]:
+    async def _diagnose(self, path: Path, is_urgent: bool) -> list[types.Diagnostic]:
         try:
-            found: list[types.Diagnostic] = await self.analyst.ask(
-                Request("check", path, self.texts(), units=self.units)
-            )
-            return found
+            more = {"standings": self.standings.of(path)}
+            request = Request("check", path, self.texts(), units=self.units, more=more)
+            diagnostics: list[types.Diagnostic] = await self.analyst.ask(request, is_urgent)
+            return diagnostics
         except PatchgenError as error:
             message = str(error)
         except WorkerDied as error:

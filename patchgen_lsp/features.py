@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.workers.worker import WorkerDied
 from patchgen_lsp.analyst import describe_death
-from patchgen_lsp.commands import REGENERATE, SHOW_DIFF
 from patchgen_lsp.documents import Documents
 from patchgen_lsp.places import column_of, path_of
 from patchgen_lsp.request import Request
 
 Answer = Callable[[Any], Awaitable[Any]]
+_SHOWING = ("lenses", "hover")
+"""The questions whose answers tell of checks that have run."""
 
 
 def add_features(server: LanguageServer, documents: Documents) -> None:
@@ -30,9 +31,11 @@ def add_features(server: LanguageServer, documents: Documents) -> None:
     server.feature(types.TEXT_DOCUMENT_COMPLETION, triggers)(_asking(documents, "completion"))
     server.feature(types.TEXT_DOCUMENT_CODE_LENS)(_asking(documents, "lenses"))
     server.feature(types.TEXT_DOCUMENT_INLAY_HINT)(_asking(documents, "hints"))
+    server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)(_asking_or_refusing(documents, "prepare rename"))
+    options = types.RenameOptions(prepare_provider=True)
+    server.feature(types.TEXT_DOCUMENT_RENAME, options)(_asking_or_refusing(documents, "rename"))
     kinds = types.CodeActionOptions([types.CodeActionKind.QuickFix, types.CodeActionKind.RefactorRewrite])
     server.feature(types.TEXT_DOCUMENT_CODE_ACTION, kinds)(_asking_actions(documents))
-    _add_commands(server, documents)
 
 
 def _asking_actions(documents: Documents) -> Answer:
@@ -43,27 +46,24 @@ def _asking_actions(documents: Documents) -> Answer:
     return answer
 
 
-def _add_commands(server: LanguageServer, documents: Documents) -> None:
-    async def regenerate(uri: str) -> None:
-        try:
-            lines = await put(documents, "regenerate", uri, None)
-        except (PatchgenError, WorkerDied, OSError) as error:
-            documents.tell(types.MessageType.Error, str(error))
-            return
-        documents.tell(types.MessageType.Info, "; ".join(lines or ["nothing has drifted"]))
-        await documents.refresh()
-
-    async def show_diff(uri: str, target: str = "") -> None:
-        for path in await ask(documents, "diff", uri, None) or ():
-            await server.window_show_document_async(types.ShowDocumentParams(Path(path).as_uri()))
-
-    server.command(SHOW_DIFF)(show_diff)
-    server.command(REGENERATE)(regenerate)
-
-
 def _asking(documents: Documents, kind: str) -> Answer:
     async def answer(params: Any) -> Any:
         return await ask(documents, kind, params.text_document.uri, getattr(params, "position", None))
+
+    return answer
+
+
+def _asking_or_refusing(documents: Documents, kind: str) -> Answer:
+    """What answers a question that a person waits for: why there is no answer is the answer then."""
+
+    async def answer(params: Any) -> Any:
+        more = {"name": params.new_name} if isinstance(params, types.RenameParams) else {}
+        try:
+            return await put(documents, kind, params.text_document.uri, params.position, **more)
+        except PatchgenError as error:
+            raise JsonRpcException(error.problems[0].message, types.LSPErrorCodes.RequestFailed) from None
+        except (WorkerDied, OSError) as error:
+            raise JsonRpcException(str(error), types.LSPErrorCodes.RequestFailed) from None
 
     return answer
 
@@ -92,4 +92,5 @@ async def put(documents: Documents, kind: str, uri: str, position: types.Positio
     lines = texts.get(path, "").split("\n")
     text = lines[line] if line < len(lines) else ""
     column = column_of(text.rstrip("\r"), position.character, documents.units) if position is not None else 0
+    more["standings"] = documents.standings.of(path) if kind in _SHOWING else ()
     return await documents.analyst.ask(Request(kind, path, texts, documents.units, line, column, more))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
+
+from patchgen_core.syntax.source import SourceFile
 
 _BYTES = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
 
@@ -45,6 +48,12 @@ def column_of(line: str, character: int, units: str) -> int:
 def make_range(lines: Sequence[str], start: tuple[int, int], end: tuple[int, int], units: str) -> types.Range:
     """The range between two places, each a line from 0 and a column as Python counts."""
     return types.Range(_position(lines, *start, units), _position(lines, *end, units))
+
+
+def place_of(source: SourceFile, offset: int) -> tuple[int, int]:
+    """The place of a character of a parsed text: its line from 0, and its column as Python counts."""
+    line = bisect_right(source.line_starts, offset) - 1
+    return line, offset - source.line_starts[line]
 
 
 def line_range(lines: Sequence[str], line: int, units: str) -> types.Range:

@@ -9,30 +9,37 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from patchgen_lsp.analyst import Analyst
+from patchgen_lsp.analyst import AUTHORING, STANDINGS, Analyst
+from patchgen_lsp.command_features import add_commands
 from patchgen_lsp.documents import Documents
 from patchgen_lsp.features import add_features
+from patchgen_lsp.running import Runs
 
 _WATCHED = ("**/*.py", "**/pyproject.toml", "**/*.diff", "**/ruff.toml", "**/.ruff.toml")
+_LOOKING, _WRITING = 60.0, 120.0
+"""Seconds that looking at what kept results depend on may take, and writing configs anew."""
 
 
 def serve(time_limit: float) -> None:
     """Serve one editor on standard input and output, until it ends the server."""
     logging.getLogger("pygls").setLevel(logging.ERROR)
-    analyst = Analyst(time_limit)
-    try:
-        make_server(analyst).start_io()
-    finally:
-        analyst.close()
-
-
-def make_server(analyst: Analyst) -> LanguageServer:
-    """A server with every feature, which has yet to be started."""
+    analysts = (
+        Analyst(time_limit),
+        Analyst(_LOOKING, STANDINGS, is_brief=True),
+        Analyst(_WRITING, AUTHORING, is_brief=True),
+    )
     server = LanguageServer("patchgen", _own_version(), text_document_sync_kind=types.TextDocumentSyncKind.Incremental)
-    documents = Documents(server, analyst)
+    documents = Documents(server, *analysts[:2])
+    runs = Runs(server, documents)
     _add_documents(server, documents)
     add_features(server, documents)
-    return server
+    add_commands(server, documents, runs, analysts[2])
+    try:
+        server.start_io()
+    finally:
+        runs.stop()
+        for analyst in analysts:
+            analyst.close()
 
 
 def _own_version() -> str:

@@ -1,78 +1,88 @@
-"""What a person may have done at a place of a config: the edits, and the commands, of code actions."""
+"""What a person may have done at a place of a config: for the findings there, and for the patch."""
 
 from __future__ import annotations
 
 import ast
 import re
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from lsprotocol import types
 
 from patchgen_core.checks.contract.run import EVERY_RULE
-from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.source import SourceFile
-from patchgen_lsp.analysis.declared import TARGETS, declared_around
+from patchgen_lsp.analysis.code_actions import CONFIG_FIX, edit_action, insert_line
+from patchgen_lsp.analysis.declared import declared_around
 from patchgen_lsp.analysis.diagnostics import DRIFT_CODE, SOURCE
-from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
+from patchgen_lsp.analysis.generated_actions import list_generated_actions
+from patchgen_lsp.analysis.generated_view import is_generated_file
+from patchgen_lsp.analysis.patch_actions import list_patch_actions
 from patchgen_lsp.analysis.workbench import Workbench
-from patchgen_lsp.commands import REGENERATE
-from patchgen_lsp.places import make_range
+from patchgen_lsp.commands import REGENERATE, RUN_CHECKS
+from patchgen_lsp.places import make_range, place_of
 from patchgen_lsp.request import Request
-
-_NAMED = re.compile(r"'([\w.]+)'")
-_NEAREST = re.compile(r"Did you mean '([\w.]+)'\?")
-_UNDEFINED = re.compile(r"nothing defines '(\w+)'")
-_CALL = re.compile(r"^\s*@?(\w+\.(\w+)\(\s*[\"']([\w.]+)[\"'].*)$")
-_FIX = types.CodeActionKind.QuickFix
 
 
 def list_actions(bench: Workbench, request: Request) -> list[types.CodeAction]:
-    """The actions for the findings that the editor shows at the cursor, and for the target there."""
-    diagnostics: list[types.Diagnostic] = list(request.more["diagnostics"])
+    """The actions for the findings that the editor shows at the cursor, and for the patch or generated line there."""
+    if is_generated_file(request.path):
+        return list_generated_actions(bench, request)
     source = bench.sources.last_valid(request.path)
     if source is None:
         return []
     actions: list[types.CodeAction] = []
-    for diagnostic in diagnostics:
+    for diagnostic in request.more["diagnostics"]:
         if diagnostic.source == SOURCE:
             actions += _fixes(source, request, diagnostic)
-    upstream = view_upstream(bench, source)
-    if upstream is not None:
-        actions += _insertions(bench.sources.text(request.path), upstream, request)
-    return actions
+    return [*actions, *list_patch_actions(bench, source, request)]
 
 
 def _fixes(source: SourceFile, request: Request, diagnostic: types.Diagnostic) -> Iterator[types.CodeAction]:
-    nearest, named = _NEAREST.search(diagnostic.message), _NAMED.findall(diagnostic.message)
-    if nearest is not None and named:
-        yield from _respell(source, request, diagnostic, named, nearest[1])
-    undefined = _UNDEFINED.search(diagnostic.message)
-    if undefined is not None:
-        yield from _add_import(source, request, diagnostic, undefined[1])
+    name, nearest = _data(diagnostic, "name"), _data(diagnostic, "nearest")
+    if name and nearest:
+        yield from _respell(source, request, diagnostic, name, nearest)
+    if name:
+        yield from _add_import(source, request, diagnostic, name)
     if any(rule.code == diagnostic.code for rule in EVERY_RULE):
-        yield from _allow(source, request, diagnostic)
+        yield _allow(source, request, diagnostic)
     if diagnostic.code == DRIFT_CODE:
         command = types.Command("Regenerate", REGENERATE, arguments=[request.path.as_uri()])
-        yield types.CodeAction("Regenerate", _FIX, [diagnostic], is_preferred=True, command=command)
+        yield types.CodeAction("Regenerate", CONFIG_FIX, [diagnostic], is_preferred=True, command=command)
+    if check := _data(diagnostic, "check"):
+        command = types.Command(f"Run {check} again", RUN_CHECKS, arguments=[request.path.as_uri(), check])
+        yield types.CodeAction(command.title, CONFIG_FIX, [diagnostic], command=command)
+
+
+def _data(diagnostic: types.Diagnostic, key: str) -> str:
+    """What a finding says of itself beside its message; editors hand it back as they got it."""
+    data: Any = diagnostic.data
+    return str(data.get(key, "") if isinstance(data, dict) else getattr(data, key, "") or "")
 
 
 def _respell(
-    source: SourceFile, request: Request, diagnostic: types.Diagnostic, named: Iterable[str], right: str
+    source: SourceFile, request: Request, diagnostic: types.Diagnostic, wrong: str, right: str
 ) -> Iterator[types.CodeAction]:
-    """Write the nearest name where the wrong one stands in quotes."""
+    """Write the nearest name where the wrong one stands in the patch that the finding is about."""
     first = diagnostic.range.start.line + 1
     declared = declared_around(source, first)
     last = declared.last_line if declared is not None else first
-    for wrong in named:
-        for number in range(first, last + 1):
-            text = source.lines[number - 1]
-            match = re.search(rf"(?<=[\"'.]){re.escape(wrong)}(?=[\"'.])", text)
-            if match is not None and wrong != right:
-                place = (number - 1, match.start()), (number - 1, match.end())
-                edit = types.TextEdit(make_range(source.lines, *place, request.units), right)
-                yield _action(request, f"Write '{right}'", [edit], diagnostic, is_preferred=True)
-                return
+    word = re.compile(rf"(?<!\w){re.escape(wrong)}(?!\w)")
+    for node in sorted(_spellings(source, first, last), key=lambda node: (node.lineno, node.col_offset)):
+        match = word.search(source.text, source.start(node), source.end(node))
+        if match is not None:
+            places = [place_of(source, offset) for offset in match.span()]
+            edit = types.TextEdit(make_range(source.lines, places[0], places[1], request.units), right)
+            yield edit_action(request, f"Write '{right}'", [edit], diagnostic, is_preferred=True)
+            return
+
+
+def _spellings(source: SourceFile, first: int, last: int) -> Iterator[ast.expr]:
+    """The names and the texts in quotes on some lines of a config."""
+    for node in ast.walk(source.tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (is_text or isinstance(node, (ast.Name, ast.Attribute))) and first <= getattr(node, "lineno", 0) <= last:
+            assert isinstance(node, ast.expr)
+            yield node
 
 
 def _add_import(
@@ -87,49 +97,18 @@ def _add_import(
                 imported = f"{alias.name} as {alias.asname}" if alias.asname else name
                 config = _config_name(source)
                 text = f'{config}.add_import("{statement.module}", names=["{imported}"])\n'
-                edit = _insert(source, _line_after(source, config, "add_import"), text, request)
-                yield _action(request, f"Import '{name}' in the generated module", [edit], diagnostic)
+                edit = insert_line(source, _line_after(source, config, "add_import"), text, request)
+                yield edit_action(request, f"Import '{name}' in the generated module", [edit], diagnostic)
                 return
 
 
-def _allow(source: SourceFile, request: Request, diagnostic: types.Diagnostic) -> Iterator[types.CodeAction]:
+def _allow(source: SourceFile, request: Request, diagnostic: types.Diagnostic) -> types.CodeAction:
     """Allow a finding. The reason is left to be typed: without one, the config is an error."""
-    config, data = _config_name(source), diagnostic.data
-    target = data.get("target", "") if isinstance(data, dict) else getattr(data, "target", "")
+    config, target = _config_name(source), _data(diagnostic, "target")
     arguments = f'"{diagnostic.code}", ""' + (f', "{target}"' if target else "")
     line = _line_after(source, config, "allow", len(source.lines) - 1)
-    edit = _insert(source, line, f"{config}.allow({arguments})\n", request)
-    yield _action(request, f"Allow {diagnostic.code} (type the reason)", [edit], diagnostic)
-
-
-def _insertions(text: str, upstream: UpstreamView, request: Request) -> Iterator[types.CodeAction]:
-    """Below a decorator that decorates nothing yet: upstream's function, or its signature around what is there."""
-    lines = text.split("\n")
-    match = _CALL.match(lines[request.line]) if request.line < len(lines) else None
-    if match is None or match[2] not in TARGETS or not lines[request.line].lstrip().startswith("@"):
-        return
-    node = upstream.find(match[3])
-    following = next((line for line in lines[request.line + 1 :] if line.strip()), "")
-    if not isinstance(node, FUNCTIONS) or following.startswith(("def ", "async def ", "@")):
-        return
-    name = _function_name(match[3])
-    whole = textwrap.dedent("\n".join(upstream.source.lines[node.lineno - 1 : upstream.source.last_line(node)]))
-    header = textwrap.dedent("\n".join(upstream.source.lines[node.lineno - 1 : node.body[0].lineno - 1]))
-    texts = {
-        "Insert upstream's signature and body": whole,
-        "Insert upstream's signature around its body": f"{header}\n    ...",
-    }
-    end = (request.line, len(lines[request.line].rstrip("\r")))
-    place = make_range(lines, end, end, request.units)
-    for title, body in texts.items():
-        renamed = re.sub(rf"\bdef {node.name}\b", f"def {name}", body, count=1)
-        yield _action(
-            request, title, [types.TextEdit(place, f"\n{renamed}\n")], None, types.CodeActionKind.RefactorRewrite
-        )
-
-
-def _function_name(target: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\.", "_", target).lower().replace("__", "_")
+    edit = insert_line(source, line, f"{config}.allow({arguments})\n", request)
+    return edit_action(request, f"Allow {diagnostic.code} (type the reason)", [edit], diagnostic)
 
 
 def _config_name(source: SourceFile) -> str:
@@ -151,20 +130,3 @@ def _line_after(source: SourceFile, config: str, call: str, default: int = 0) ->
         if text == f"{config}.{call}" or is_made:
             line = statement.end_lineno or line
     return line
-
-
-def _insert(source: SourceFile, line: int, text: str, request: Request) -> types.TextEdit:
-    return types.TextEdit(make_range(source.lines, (line, 0), (line, 0), request.units), text)
-
-
-def _action(
-    request: Request,
-    title: str,
-    edits: list[types.TextEdit],
-    diagnostic: types.Diagnostic | None,
-    kind: types.CodeActionKind = _FIX,
-    is_preferred: bool | None = None,
-) -> types.CodeAction:
-    changes = types.WorkspaceEdit(changes={request.path.as_uri(): edits})
-    about = [diagnostic] if diagnostic is not None else None
-    return types.CodeAction(title, kind, about, is_preferred=is_preferred, edit=changes)

@@ -16,7 +16,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.project.pyproject import PYPROJECT
-from patchgen_lsp.analysis.diagnostics import diagnose, diagnose_problems
+from patchgen_lsp.analysis.diagnostics import Page, diagnose, diagnose_problems
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.request import Request
 
@@ -24,6 +24,8 @@ _ROOM = "patchgen_lsp.analysis"
 _FEATURES = {
     "actions": f"{_ROOM}.actions:list_actions",
     "regenerate": f"{_ROOM}.regenerating:regenerate",
+    "prepare rename": f"{_ROOM}.renaming:prepare_rename",
+    "rename": f"{_ROOM}.renaming:rename",
     "hover": f"{_ROOM}.hover:hover",
     "definition": f"{_ROOM}.navigation:find_definition",
     "references": f"{_ROOM}.navigation:find_references",
@@ -83,6 +85,9 @@ def _answer(desk: _Desk, request: Request) -> Any:
         return None
     bench = desk.bench(request.path)
     bench.show(request.texts)
+    if request.kind == "base":
+        bench.sources.refuse_unsaved(request.path)
+        return str(bench.project.base)
     module, _, name = _FEATURES[request.kind].partition(":")
     feature: Callable[[Workbench, Request], Any] = getattr(importlib.import_module(module), name)
     return feature(bench, request)
@@ -103,4 +108,6 @@ def _check(desk: _Desk, request: Request) -> Any:
         return []
     bench.show(request.texts)
     analysis = bench.analyse(path)
-    return diagnose(path, analysis, bench.sources.text(path), request.units, cache_folder(bench.project))
+    page = Page(path, bench.sources.text(path).split("\n"), request.units, cache_folder(bench.project))
+    standings = request.more.get("standings", ())
+    return diagnose(page, analysis, standings, bench.sources.has_unsaved())

@@ -6,7 +6,7 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lsprotocol import types
 
@@ -14,6 +14,8 @@ from patchgen_core.checks.contract.run import EVERY_RULE
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import SourceFile
 from patchgen_lsp.analysis.declared import TARGETS, enclosing_target
+from patchgen_lsp.analysis.slot_completion import TOLERATE, complete_slot, complete_tolerance
+from patchgen_lsp.analysis.slots import BLOCKS, read_kernels
 from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.places import make_range
@@ -33,12 +35,21 @@ class Cursor:
         is_string: whether that is inside quotes.
         calls: the names of the calls around it, the innermost last.
         argument: how many commas of the innermost call stand before it.
+        keyword: the keyword that the argument is given by; empty for none.
+        before: the texts in quotes that the innermost call has before it.
     """
 
     word: str
     is_string: bool
     calls: tuple[str, ...]
     argument: int
+    keyword: str = ""
+    before: tuple[str, ...] = ()
+
+    @property
+    def call(self) -> str:
+        """The innermost call; empty for none."""
+        return self.calls[-1] if self.calls else ""
 
 
 def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
@@ -48,9 +59,16 @@ def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
     text = bench.sources.text(request.path)
     cursor = read_cursor(text, request.line, request.column)
     line = text.split("\n")[request.line] if text else ""
+    if cursor.call in BLOCKS:
+        quoted = cursor.word if "(" in cursor.word else line[: request.column]
+        cursor = read_cursor(quoted, 0, len(quoted))
+        items = list(complete_slot(read_kernels(bench), cursor.call, cursor.argument, cursor.keyword, cursor.before))
+    else:
+        items = list(_items(cursor, source, upstream, request.line + 1))
+        if cursor.is_string and cursor.call == TOLERATE and upstream is not None:
+            items += complete_tolerance(read_kernels(bench), upstream, cursor.keyword)
     start = (request.line, request.column - len(cursor.word))
     place = make_range([""] * request.line + [line], start, (request.line, request.column), request.units)
-    items = list(_items(cursor, source, upstream, request.line + 1))
     for item in items:
         item.text_edit = types.TextEdit(place, item.label)
         item.filter_text = item.label
@@ -61,20 +79,40 @@ def read_cursor(text: str, line: int, column: int) -> Cursor:
     """What stands before a place of a text, which need not be valid Python."""
     lines = text.split("\n")
     before = lines[line][:column] if line < len(lines) else ""
-    calls: list[tuple[str, int]] = []
+    calls: list[_OpenCall] = []
     last = ""
-    for token in _tokens([*lines[:line], before]):
+    quote = _open_quote(before)
+    for token in _tokens([*lines[:line], before[:quote] if quote >= 0 else before]):
         if token.type == tokenize.OP and token.string in _OPEN:
-            calls.append((last if token.string == "(" else "", 0))
+            calls.append(_OpenCall(last if token.string == "(" else ""))
         elif token.type == tokenize.OP and token.string in _CLOSED and calls:
             calls.pop()
-        elif token.string == "," and calls:
-            calls[-1] = (calls[-1][0], calls[-1][1] + 1)
+        elif calls:
+            calls[-1].take(token, last)
         last = token.string if token.type == tokenize.NAME else ""
-    quote = _open_quote(before)
     word = before[quote + 1 :] if quote >= 0 else _dotted_end(before)
-    names = tuple(name for name, _ in calls)
-    return Cursor(word, quote >= 0, names, calls[-1][1] if calls else 0)
+    inner = calls[-1] if calls else _OpenCall("")
+    names = tuple(call.name for call in calls)
+    return Cursor(word, quote >= 0, names, inner.argument, inner.keyword, tuple(inner.texts))
+
+
+@dataclass
+class _OpenCall:
+    """A call whose parenthesis is open, as far as it is written."""
+
+    name: str
+    argument: int = 0
+    keyword: str = ""
+    texts: list[str] = field(default_factory=list)
+
+    def take(self, token: tokenize.TokenInfo, previous: str) -> None:
+        """Take note of a token inside it; ``previous`` is the name before it, if one is."""
+        if token.string == ",":
+            self.argument, self.keyword = self.argument + 1, ""
+        elif token.string == "=" and previous:
+            self.keyword = previous
+        elif token.type == tokenize.STRING:
+            self.texts.append(token.string.strip("\"'"))
 
 
 def _tokens(lines: list[str]) -> Iterator[tokenize.TokenInfo]:
@@ -108,7 +146,7 @@ def _dotted_end(before: str) -> str:
 def _items(
     cursor: Cursor, source: SourceFile | None, upstream: UpstreamView | None, line: int
 ) -> Iterator[types.CompletionItem]:
-    call = cursor.calls[-1] if cursor.calls else ""
+    call = cursor.call
     if cursor.is_string:
         if call == _ALLOW and cursor.argument == 0:
             yield from _codes()

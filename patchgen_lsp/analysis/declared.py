@@ -134,11 +134,16 @@ def _end_column(source: SourceFile, node: ast.expr) -> int:
 def upstream_modules(source: SourceFile) -> list[str]:
     """The upstream modules that the file's configs name, each once."""
     names = []
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and _call_name(node) == "PatchConfig":
-            values = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "source_module")]
-            names += [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+    for node in find_config_calls(source):
+        values = [*node.args[:1], *(k.value for k in node.keywords if k.arg == "source_module")]
+        names += [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
     return list(dict.fromkeys(names))
+
+
+def find_config_calls(source: SourceFile) -> list[ast.Call]:
+    """The calls of a file that make configs."""
+    calls = (node for node in ast.walk(source.tree) if isinstance(node, ast.Call))
+    return [call for call in calls if _call_name(call) == "PatchConfig"]
 
 
 def name_at(source: SourceFile, line: int, column: int) -> str:

@@ -9,7 +9,9 @@ from pathlib import Path
 from lsprotocol import types
 
 from patchgen_core.checks.result import CheckResult
-from patchgen_core.errors import Location, Problem
+from patchgen_core.checks.standing import Standing
+from patchgen_core.errors import Location, NameHint, Problem
+from patchgen_lsp.analysis.kept_findings import list_findings
 from patchgen_lsp.analysis.rule_pages import find_page
 from patchgen_lsp.analysis.workbench import UNSAVED, Analysis
 from patchgen_lsp.places import line_range, uri_of
@@ -17,10 +19,11 @@ from patchgen_lsp.places import line_range, uri_of
 SOURCE = "patchgen"
 DRIFT_CODE = "drift"
 _ERROR, _WARNING = types.DiagnosticSeverity.Error, types.DiagnosticSeverity.Warning
+_SEVERITIES = {"error": _ERROR, "warning": _WARNING, "remark": types.DiagnosticSeverity.Information}
 
 
 @dataclass(frozen=True)
-class _Page:
+class Page:
     """The file that findings are shown in."""
 
     path: Path
@@ -29,22 +32,30 @@ class _Page:
     cache_folder: Path
 
 
-def diagnose(path: Path, analysis: Analysis, text: str, units: str, cache_folder: Path) -> list[types.Diagnostic]:
-    """Everything that drift and the contract rules say about a config file, each at its line."""
-    page = _Page(path, text.split("\n"), units, cache_folder)
-    found = [_of_problem(page, problem, _ERROR, 0) for problem in analysis.problems]
+def diagnose(
+    page: Page, analysis: Analysis, standings: Iterable[Standing], is_unsaved: bool
+) -> list[types.Diagnostic]:
+    """Everything that drift and the contract rules say about a config file now, and that checks said which have run,
+    each at its line."""
+    diagnostics = [_of_problem(page, problem, _ERROR, 0) for problem in analysis.problems]
     for result in analysis.results:
-        found += _of_result(page, result)
-    return list({(d.range.start.line, str(d.code), d.message): d for d in found}.values())
+        diagnostics += _of_result(page, result)
+    line = next((result.line for result in analysis.results), 0)
+    at = Location(str(page.path), line)
+    for finding in list_findings(standings, at, is_unsaved):
+        diagnostic = _of_problem(page, finding.problem, _SEVERITIES[finding.weight], line)
+        diagnostic.data = {**(diagnostic.data or {}), "check": finding.check}
+        diagnostics.append(diagnostic)
+    return list({(d.range.start.line, str(d.code), d.message): d for d in diagnostics}.values())
 
 
 def diagnose_problems(path: Path, problems: Iterable[Problem], text: str, units: str) -> list[types.Diagnostic]:
     """What keeps a file from being looked at."""
-    page = _Page(path, text.split("\n"), units, Path())
+    page = Page(path, text.split("\n"), units, Path())
     return [_of_problem(page, problem, _ERROR, 0) for problem in problems]
 
 
-def _of_result(page: _Page, result: CheckResult) -> Iterator[types.Diagnostic]:
+def _of_result(page: Page, result: CheckResult) -> Iterator[types.Diagnostic]:
     for problem in result.errors:
         yield _of_problem(page, problem, _ERROR, result.line)
     for problem in result.warnings:
@@ -53,7 +64,7 @@ def _of_result(page: _Page, result: CheckResult) -> Iterator[types.Diagnostic]:
         yield _of_drift(page, result)
 
 
-def _of_drift(page: _Page, result: CheckResult) -> types.Diagnostic:
+def _of_drift(page: Page, result: CheckResult) -> types.Diagnostic:
     """A drift that an edit of the config causes is no more than a remark: the file is to be written yet."""
     is_edit = all(cause.kind in ("config changed", "missing") for cause in result.causes)
     severity = types.DiagnosticSeverity.Information if is_edit else _WARNING
@@ -71,7 +82,7 @@ def _of_drift(page: _Page, result: CheckResult) -> types.Diagnostic:
 
 
 def _of_problem(
-    page: _Page, problem: Problem, severity: types.DiagnosticSeverity, line_of_config: int
+    page: Page, problem: Problem, severity: types.DiagnosticSeverity, line_of_config: int
 ) -> types.Diagnostic:
     is_here = problem.location is not None and Path(problem.location.file) == page.path
     line = problem.location.line if problem.location is not None and is_here else line_of_config
@@ -93,8 +104,16 @@ def _of_problem(
         types.CodeDescription(uri_of(rule_page)) if rule_page is not None else None,
         source=SOURCE,
         related_information=related or None,
-        data={"target": problem.target} if problem.target else None,
+        data=_data(problem),
     )
+
+
+def _data(problem: Problem) -> dict[str, str] | None:
+    """What actions need to know of a finding beside its code: editors hand it back with the finding."""
+    hint = problem.hint
+    about = (hint.name, hint.nearest) if isinstance(hint, NameHint) else ("", "")
+    data = {"target": problem.target, "name": about[0], "nearest": about[1]}
+    return {key: value for key, value in data.items() if value} or None
 
 
 def _place(location: Location) -> types.Location:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import re
+from dataclasses import replace
 
 from lsprotocol import types
 
-from patchgen_lsp.analysis.declared import declared_around, declared_at, name_at
+from patchgen_core.syntax.source import SourceFile
+from patchgen_lsp.analysis.declared import declared_around, declared_at, find_config_calls, name_at
 from patchgen_lsp.analysis.generated_view import view_generated
+from patchgen_lsp.analysis.kept_findings import tabulate_standings
+from patchgen_lsp.analysis.slots import SLOT, describe_slot, find_slots, read_slots
 from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.request import Request
 
+_WORD = re.compile(r"\w+")
 MOST_LINES = 60
 """Lines of one text that are shown."""
 
@@ -23,6 +29,9 @@ def hover(bench: Workbench, request: Request) -> types.Hover | None:
     if source is None or upstream is None:
         return None
     line, column = request.line + 1, request.column
+    about = _describe_slot(bench, request, source) or _describe_checks(bench, request, source)
+    if about:
+        return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, about))
     declared = declared_at(source, line, column)
     name = "" if declared is not None else name_at(source, line, column)
     if declared is None and name:
@@ -34,6 +43,32 @@ def hover(bench: Workbench, request: Request) -> types.Hover | None:
     else:
         text = _describe_name(upstream, name.split(".")[0]) if name else ""
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text)) if text else None
+
+
+def _describe_slot(bench: Workbench, request: Request, source: SourceFile) -> str:
+    """The kernels of the slot at the cursor: of its name wherever that stands, of its op and variant where it is made;
+    empty for no slot."""
+    word = _word_at(source, request)
+    slots = find_slots(source)
+    for view in view_generated(bench, request.path) if word and f"{word} = {SLOT}(" not in source.text else ():
+        slots += [replace(slot, line=0) for slot in read_slots(view.artifact.text) if slot.name == word]
+    for slot in slots:
+        is_here = slot.line == request.line + 1 and word in (slot.op, slot.variant)
+        if word and (slot.name == word or is_here):
+            return describe_slot(bench, slot.op, slot.variant)
+    return ""
+
+
+def _word_at(source: SourceFile, request: Request) -> str:
+    line = source.lines[request.line] if request.line < len(source.lines) else ""
+    return next((m[0] for m in _WORD.finditer(line) if m.start() <= request.column <= m.end()), "")
+
+
+def _describe_checks(bench: Workbench, request: Request, source: SourceFile) -> str:
+    """What the checks of a config came to, at the call that makes it; empty at other places."""
+    if not any(call.lineno == request.line + 1 for call in find_config_calls(source)):
+        return ""
+    return tabulate_standings(request.more.get("standings", ()), bench.sources.has_unsaved())
 
 
 def describe_target(bench: Workbench, request: Request, upstream: UpstreamView, target: str) -> str:

@@ -26,9 +26,10 @@ from patchgen_lsp.analysis.generated_view import (
     source_of_line,
     view_generated,
 )
+from patchgen_lsp.analysis.shared_names import Occurrence, SharedNames
 from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
-from patchgen_lsp.places import line_range, make_range, uri_of
+from patchgen_lsp.places import line_range, make_range, place_of, uri_of
 from patchgen_lsp.request import Request
 
 
@@ -52,35 +53,43 @@ def find_definition(bench: Workbench, request: Request) -> list[types.Location]:
     around = declared_around(source, line)
     if around is not None and around.definition is not None and name == around.definition.name:
         return list(_generated(bench, request, around.target))
-    return _upstream_name(source, upstream, name, line, request.units)
+    return _shared_name(bench, source, name, request.units) or _upstream_name(
+        source, upstream, name, line, request.units
+    )
 
 
 def find_references(bench: Workbench, request: Request) -> list[types.Location]:
-    """Every place of the project's configs that names the target at the cursor, or the patch that they share."""
+    """Every place of the project that names the target at the cursor, or means what configs share there."""
     source = bench.sources.last_valid(request.path)
     if source is None:
         return []
     line, column = request.line + 1, request.column
     declared = declared_at(source, line, column)
     if declared is not None:
-        modules = set(upstream_modules(source))
-        return [
-            _at_argument(other, each, request.units)
-            for other in _configs(bench)
-            if modules & set(upstream_modules(other))
-            for each in find_declared(other)
-            if each.target == declared.target
-        ]
+        return list(_uses_of_target(bench, source, declared.target, request.units))
     name = name_at(source, line, column)
     if not name.isidentifier():
         return []
-    found = []
+    names = SharedNames(bench.project, bench.sources)
+    shared = names.resolve(source, name)
+    if shared is None:  # upstream's
+        return list(_uses_of_target(bench, source, name, request.units))
+    return [_at_occurrence(place, request.units) for place in names.find_occurrences(shared)]
+
+
+def _uses_of_target(bench: Workbench, source: SourceFile, target: str, units: str) -> Iterator[types.Location]:
+    """Where configs of the same upstream module name a target, or a part of it."""
+    modules = set(upstream_modules(source))
     for other in _configs(bench):
-        for number, text in enumerate(other.lines):
-            for start in _words(text, name):
-                place = make_range(other.lines, (number, start), (number, start + len(name)), request.units)
-                found.append(types.Location(uri_of(other.path), place))
-    return found
+        if modules & set(upstream_modules(other)):
+            for each in find_declared(other):
+                if each.target == target or ("." not in target and each.target.startswith(f"{target}.")):
+                    yield _at_argument(other, each, units)
+
+
+def _at_occurrence(place: Occurrence, units: str) -> types.Location:
+    places = [place_of(place.source, offset) for offset in place.span]
+    return types.Location(uri_of(place.source.path), make_range(place.source.lines, places[0], places[1], units))
 
 
 def count_users(bench: Workbench, source: SourceFile) -> dict[str, int]:
@@ -102,21 +111,25 @@ def _configs(bench: Workbench) -> Iterator[SourceFile]:
             continue
 
 
-def _words(text: str, name: str) -> Iterator[int]:
-    start = text.find(name)
-    while start >= 0:
-        before, after = text[start - 1 : start], text[start + len(name) : start + len(name) + 1]
-        if not (before.isidentifier() or before.isdigit() or after.isidentifier() or after.isdigit()):
-            yield start
-        start = text.find(name, start + len(name))
-
-
 def _at_argument(source: SourceFile, declared: Declared, units: str) -> types.Location:
     node = declared.argument
     offsets = (source.start(node), source.end(node))
     lines = (node.lineno - 1, (node.end_lineno or node.lineno) - 1)
     places = [(line, offset - source.line_starts[line]) for line, offset in zip(lines, offsets)]
     return types.Location(uri_of(source.path), make_range(source.lines, places[0], places[1], units))
+
+
+def _shared_name(bench: Workbench, source: SourceFile, name: str, units: str) -> list[types.Location]:
+    """Where a name is defined that another file of the project shares with this one."""
+    shared = SharedNames(bench.project, bench.sources).resolve(source, name) if name.isidentifier() else None
+    if shared is None or shared.home == source.path:
+        return []
+    home = bench.sources.get(shared.home)
+    node = dict(home.definitions).get(shared.name)
+    if node is not None:
+        return [_at_definition(home, node, units)]
+    occurrences = SharedNames(bench.project, bench.sources).find_occurrences(shared)
+    return [_at_occurrence(place, units) for place in occurrences if place.source is home][:1]
 
 
 def _upstream_target(upstream: UpstreamView, target: str, units: str) -> list[types.Location]:

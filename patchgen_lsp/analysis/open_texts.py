@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_core.watch.sources import ParsedFiles
@@ -72,6 +72,12 @@ class OpenTexts(ParsedFiles):
     def has_unsaved(self) -> bool:
         """Whether an unsaved text stands for any file."""
         return any(map(self.differs, self._texts))
+
+    def refuse_unsaved(self, path: Path) -> None:
+        """Raise a PatchgenError about a file where an unsaved text stands for any."""
+        if self.has_unsaved():
+            message = "there are unsaved changes: save them first, because this is about what saved configs make"
+            raise PatchgenError(message, Location(str(path)))
 
     def text(self, path: Path) -> str:
         """The text as it is now, valid Python or not; empty where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from patchgen_core.checks.checked_in.compare import compare, fix_result
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import PatchgenError
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.request import Request
 
@@ -11,9 +11,7 @@ from patchgen_lsp.request import Request
 def regenerate(bench: Workbench, request: Request) -> list[str]:
     """Write the files of a config that drifted, as ``patchgen fix`` does, and return them with the copies of those
     that were edited by hand; a PatchgenError where the config has unsaved changes, errors, or cannot be written."""
-    if bench.sources.has_unsaved():
-        message = "there are unsaved changes: save them, because generated files must be those of saved configs"
-        raise PatchgenError(message, Location(str(request.path)))
+    bench.sources.refuse_unsaved(request.path)
     analysis = bench.analyse(request.path)
     problems = [*analysis.problems, *(problem for outcome in analysis.outcomes for problem in outcome.problems)]
     if problems:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_lsp.analysis.open_texts import OpenTexts
+from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
 
 MOST_ANALYSES = 8
 """Configs whose results are held, with their syntax trees; those that were asked for least recently go."""
@@ -52,6 +54,11 @@ class Analysis:
     def artifacts(self) -> tuple[Artifact, ...]:
         """What its configs make."""
         return tuple(outcome.artifact for outcome in self.outcomes if outcome.artifact is not None)
+
+    @cached_property
+    def moves(self) -> list[UpstreamMove | None]:
+        """What upstream has changed since the checked-in file of each was made."""
+        return [find_move(artifact) for artifact in self.artifacts]
 
 
 class Workbench:

@@ -1,0 +1,1 @@
+"""What a process beside the server writes: configs with what an action asks for."""
