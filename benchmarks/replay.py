@@ -2,10 +2,12 @@
 
     python -m benchmarks.replay [--walks NAME ...] [--releases VERSION ...] [--steps 5.9.0..5.24.0]
                                 [--configs PATTERN ...] [--no-parity] [--jobs N] [--folder DIR] [--tables]
+                                [--figures FILE]
 
 Each step's results and project stay in the folder, and a step that is there is not taken again: stop it, and start it
 again, at any time. After the steps, parity judges each release that a walk came to, one process a release. With all
-releases that takes many hours; `--tables` only prints what is there.
+releases that takes many hours; `--tables` only prints what is there. `--figures` writes how many patches came to what
+into `benchmarks/replay_figures.txt`, beside those of walks that were not chosen; docs/upgrading.md has its tables.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks.replay_figures import write_figures
 from benchmarks.replay_gate import judge_release
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_steps import PatchRecord, StepRecord, take_step
@@ -48,6 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
             list(pool.map(run_walk, walks, [options] * len(walks)))
     judged = [entry for walk in walks for entry in read_judged(walk, options.folder, options.chosen)]
     print_tables(walks, judged)
+    if options.figures is not None:
+        write_figures(options.figures, [(walk.name, version, entry) for walk, version, entry in judged])
     return int(any(entry.outcome == "wrong" for _, _, entry in judged))
 
 
@@ -63,6 +68,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="walks at a time")
     parser.add_argument("--folder", type=Path, default=FOLDER.parent / "replay", help="where results are kept")
     parser.add_argument("--tables", action="store_true", help="only print the tables of what is there")
+    parser.add_argument("--figures", type=Path, help="write the counts of the chosen walks into a file of such")
     options = parser.parse_args(arguments)
     first, _, last = options.steps.partition("..")
     unknown = [version for version in (first, last) if version and version not in RELEASES]

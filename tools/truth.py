@@ -220,6 +220,30 @@ def describe(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+LABELS = {
+    "none": "nothing to carry over",
+    "same": "the patch has it already",
+    "clean": "merges",
+    "kept": "stays, the target is deprecated",
+    "gone": "the target or its place is gone",
+    "conflict": "conflict",
+}
+
+
+def tabulate_forms(rows: Iterable[Row]) -> list[str]:
+    """A Markdown table of what becomes of the targets that upstream changed, in replacements and in edits."""
+    changed = [row for row in rows if row.upstream == "changed"]
+    lines = ["| what becomes of it | replacements | edits |", "| --- | --- | --- |"]
+    counts = [Counter(getattr(row, form) for row in changed) for form in ("merge", "edits")]
+    for outcome in CARRIED:
+        lines.append(f"| {LABELS[outcome]} | {' | '.join(str(count[outcome]) for count in counts)} |")
+    sums = [sum(count[outcome] for outcome in CARRIED) for count in counts]
+    lines.append(f"| **without a person** | **{sums[0]} of {len(changed)}** | **{sums[1]} of {len(changed)}** |")
+    for outcome in OUTCOMES[len(CARRIED) :]:
+        lines.append(f"| {LABELS[outcome]} | {' | '.join(str(count[outcome]) for count in counts)} |")
+    return lines
+
+
 def read_rows(path: Path) -> list[Row]:
     """A table, with its notes."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []

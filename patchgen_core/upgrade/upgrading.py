@@ -31,6 +31,7 @@ from patchgen_core.upgrade.results import (
     UpgradeReport,
 )
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config, worst
+from patchgen_core.upgrade.verdicts.lost_imports import is_about, mended_names
 from patchgen_core.upstream.recorded import why_not_recorded
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.workers.collector import without_collector
@@ -83,7 +84,8 @@ class _Upgrade:
         else:
             comparison, rebaser = self._compare(loaded, old)
             notes = comparison.notes
-        blamed = self._new_problems(loaded, before)
+        mended = mended_names(finding.rebase for finding in comparison.findings)
+        blamed = [entry for entry in self._new_problems(loaded, before) if not is_about(entry.problem.message, mended)]
         patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
         if rebaser is not None:
             patches = rebaser.settle_deprecated(rebaser.rebase_together(patches, self.selection.project))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.truth import CARRIED, Row, make_rows, read_rows
+from tools.truth import CARRIED, Row, make_rows, read_rows, tabulate_forms
 
 TABLE = Path(__file__).parent / "real_move.txt"
 
@@ -27,6 +27,11 @@ def test_what_is_carried_over_otherwise_than_people_did_has_been_judged() -> Non
     rows = carried(read_rows(TABLE))
     assert [row.key for row in rows if row.result == "different" and row.note == "-"] == []
     assert [row.key for row in rows if row.note.startswith("wrong")] == []
+
+
+def test_the_docs_have_the_counts_of_both_forms() -> None:
+    text = (Path(__file__).parents[2] / "docs/upgrading.md").read_text(encoding="utf-8")
+    assert "\n".join(tabulate_forms(read_rows(TABLE))) in text
 
 
 @pytest.mark.slow

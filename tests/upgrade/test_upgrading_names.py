@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import Workspace
-from tests.upgrade.edit_releases import EditUpgrade, changed, upgrade_edits
+from tests.upgrade.edit_releases import OLD, EditUpgrade, changed, upgrade_edits
 
 DECORATED = changed(
     ("import math\n", "import math\nfrom .hub import fast, slow, kernel\n"),
@@ -114,3 +114,54 @@ def test_a_decorator_is_not_taken_for_another_that_is_new(work: Workspace) -> No
     assert [finding.kind for finding in upgraded.config.findings] == ["gone"]
     assert not upgraded.apply().problems
     assert "drop_decorators" not in upgraded.text
+
+
+IMPORTED = changed(
+    ("import math\n", "import math\nimport json as js\nfrom typing import Optional\nfrom .parts import scale\n"),
+)
+LOST = changed(("import math\n", ""), ("math.cos(angle)", "angle"))
+OWN = """
+@config.edit_function("rotate")
+def turn(x, angle):
+    angle: Optional[float] = js.loads(math.floor(angle))
+    ...
+
+
+@config.add_helper
+def turned(x):
+    return math.ceil(x)
+"""
+
+
+def test_what_upstream_no_longer_imports_is_imported_by_the_config(work: Workspace) -> None:
+    upgraded = upgrade_edits(work, OWN, LOST, IMPORTED)
+    detail = "upstream no longer imports '{}', which the config's code uses".format
+    assert sorted(names(upgraded)) == [
+        f"import json gone: {detail('js')}",
+        f"import math gone: {detail('math')}",
+        f"import typing.Optional gone: {detail('Optional')}",
+    ]
+    assert (upgraded.patch.problems, upgraded.config.problems) == ((), ())
+    applied = upgraded.apply()
+    assert (applied.left, applied.problems) == ((), ())
+    calls = ('"json", alias="js"', '"math"', '"typing", names=["Optional"]')
+    assert all(f"\nconfig.add_import({call})\n" in upgraded.text for call in calls)
+    assert all(f"\n{line}\n" in upgraded.code for line in ("import math", "import json as js"))
+
+
+def test_a_name_that_upstream_has_moved_or_that_may_be_missing_is_left_to_a_person(work: Workspace) -> None:
+    guarded = "try:\n    import json\nexcept ImportError:\n    pass\n"
+    old = changed(("import math\n", f"import math\nfrom .parts import scale\n\n{guarded}"))
+    config = OWN.partition("@config.add_helper")[0].replace("js.loads(math.floor(angle))", "scale(json, angle)")
+    upgraded = upgrade_edits(work, config.replace("angle: Optional[float]", "angle"), OLD, old)
+    assert names(upgraded) == []
+    assert upgraded.config.risk == "must change"
+
+
+def test_a_config_that_a_call_alone_does_not_make_gets_no_import(work: Workspace) -> None:
+    made = "\n(config,) = (PatchConfig(config.source_module, config.target_file),)\n"
+    upgraded = upgrade_edits(work, made + OWN, LOST, IMPORTED)
+    text = upgraded.text
+    applied = upgraded.apply()
+    assert all("does not assign the config" in reason for _, reason in applied.left)
+    assert (len(applied.left) > 0, upgraded.text) == (True, text)

@@ -1,4 +1,4 @@
-"""Other statements in the place of one of a config."""
+"""Other statements in the place of one of a config, or below it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,17 @@ class StatementsInstead:
         return cst.FlattenSentinel(statements)
 
 
+@dataclass(frozen=True)
+class StatementsBelow:
+    """Adds statements below one."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, updated: Any) -> cst.FlattenSentinel[cst.BaseStatement]:
+        """The statement with those below it."""
+        return cst.FlattenSentinel([updated, *(cst.parse_module(text).body[0] for text in self.texts)])
+
+
 def replace_statement(file: EditedFile, line: int, texts: Sequence[str]) -> Changes | None:
     """The change that puts others into the place of the statement of a file that a line starts or lies in.
 
@@ -46,4 +57,24 @@ def replace_statement(file: EditedFile, line: int, texts: Sequence[str]) -> Chan
                 return {node: StatementsInstead(tuple(texts))}
         elif isinstance(node, cst.SimpleStatementLine) and position.start.line <= line <= position.end.line:
             return {node: StatementsInstead(tuple(texts))} if len(node.body) == 1 else None
+    return None
+
+
+def add_below(file: EditedFile, line: int, texts: Sequence[str]) -> Changes | None:
+    """The change that adds statements below the one of a file that a line lies in; they begin with the name that this
+    one assigns.
+
+    Returns:
+        None where there is none of the module itself that assigns this name.
+    """
+    name = texts[0].partition(".")[0]
+    for node in file.module.body:
+        position = file.positions[node]
+        if isinstance(node, cst.SimpleStatementLine) and position.start.line <= line <= position.end.line:
+            statement = node.body[0]
+            targets = statement.targets if isinstance(statement, cst.Assign) else ()
+            names = [target.target.value for target in targets if isinstance(target.target, cst.Name)]
+            if len(node.body) != 1 or names != [name]:
+                return None
+            return {node: StatementsBelow(tuple(texts))}
     return None

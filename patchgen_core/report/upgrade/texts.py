@@ -106,7 +106,7 @@ def describe_config(config: ConfigVerdict, with_safe: bool = False) -> Iterator[
     yield from _problems(config_problems(config))
     yield from _describe_findings(config.findings, "", with_safe)
     names = (finding.rebase.name for finding in config.findings if finding.rebase is not None)
-    yield from _lines(("rewrites", _name_text(name)) for name in names if name is not None)
+    yield from _lines(_name_line(name) for name in names if name is not None)
     quiet = [patch for patch in config.patches if _needs_nothing(patch) and not with_safe]
     for patch in config.patches:
         if patch not in quiet:
@@ -192,10 +192,12 @@ def _argument_text(change: ArgumentChange) -> str:
     return call if not change.name else f"{change.name} '{old}' to '{new}'" + (f", and {call}" if call else "")
 
 
-def _name_text(change: NameChange) -> str:
-    """What a call that names something of upstream's says instead."""
+def _name_line(change: NameChange) -> tuple[str, str]:
+    """What a call that names something of upstream's says instead, or what is called as well."""
+    if change.call == "add_import":
+        return "adds", f"{change.new}, below {change.location}"
     changed = f"'{change.old}' to '{change.new}'" if change.new else f"without '{change.old}'"
-    return f"{change.call} {changed}, in {change.location}"
+    return "rewrites", f"{change.call} {changed}, in {change.location}"
 
 
 def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:

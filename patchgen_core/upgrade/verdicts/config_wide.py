@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from patchgen_core.codegen.decorators import dotted_name
 from patchgen_core.codegen.removal import excluded_methods
 from patchgen_core.errors import Location
-from patchgen_core.syntax.nodes import Definition, methods
+from patchgen_core.syntax.nodes import DEFINITIONS, Definition, methods
 from patchgen_core.upgrade.results import Finding, Rebase
 from patchgen_core.upgrade.verdicts.declared_names import rename, renamed_decorator
+from patchgen_core.upgrade.verdicts.lost_imports import import_again
+from patchgen_core.upgrade.verdicts.module_names import used_names
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, is_replacement
 from patchgen_core.upgrade.verdicts.similar_code import moved
@@ -22,6 +25,7 @@ def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: Modu
     """What concerns a config as a whole and no patch of it."""
     findings = [*_anchors(patched, old, new), *_excluded(patched, old, new), *_dropped(patched, old, new)]
     findings += [*_decorators(patched, old, new), *_imports(patched, old, new), *_helpers(patched, old, new)]
+    findings += _lost_imports(patched, old, new)
     return list(dict.fromkeys(findings))
 
 
@@ -147,6 +151,23 @@ def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> I
             source = sorted(after)[0][0]
             detail = f"upstream imports '{name}' from {source} now, which the add_import would hide"
             yield Finding("changed", about, "import", detail, "must change")
+
+
+def _lost_imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
+    """What the config's code has from upstream's imports, and has to import itself now."""
+    nodes = [entry.node for entry in patched.patches if entry.node is not None]
+    nodes += [node for helper in patched.helpers.values() for node in _definitions(helper.replacement.text)]
+    for name in dict.fromkeys(name for node in nodes for name in used_names(node)):
+        rebase = import_again(name, patched, old, new)
+        if rebase is not None:
+            detail = f"upstream no longer imports '{name}', which the config's code uses"
+            module, attribute = next(iter(old.imports[name]))
+            about = f"{module}.{attribute}" if attribute else module
+            yield Finding("gone", about, "import", detail, "must change", rebase=rebase)
+
+
+def _definitions(text: str) -> list[Definition]:
+    return [node for node in ast.parse(text).body if isinstance(node, DEFINITIONS)]
 
 
 def _why_lost(module: str, attribute: str, old: ModuleView, new: ModuleView) -> str:

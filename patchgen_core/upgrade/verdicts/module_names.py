@@ -14,6 +14,7 @@ from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import signature_of
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.function_results import results_change
+from patchgen_core.upgrade.verdicts.lost_imports import import_again
 from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
@@ -46,7 +47,10 @@ def name_findings(
         before, after = bound(old, name), bound(new, name)
         if before is None:
             continue
-        if after is None:
+        if after is None and import_again(name, patched, old, new) is not None:
+            detail = f"the module no longer imports '{name}': the config has to"
+            yield Finding("gone", before.source, "import", detail)
+        elif after is None:
             yield _gone(name, before, new)
         else:
             yield from _changed(name, before, after, calls.get(name, []), old, new)

@@ -10,7 +10,7 @@ from patchgen_core.authoring.edits.arguments import change_argument, rename_call
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.declarations import change_names, rename_target
 from patchgen_core.authoring.edits.definitions import replace_definition
-from patchgen_core.authoring.edits.statements import replace_statement
+from patchgen_core.authoring.edits.statements import add_below, replace_statement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import quoted
@@ -24,6 +24,7 @@ from patchgen_core.upgrade.results import (
     StatementChange,
     UpgradeReport,
 )
+from patchgen_core.upgrade.verdicts.lost_imports import CALL
 
 Key = tuple[str, str]
 """A config: its file, and what reports call it."""
@@ -217,7 +218,14 @@ def _name_changes(files: ConfigFiles, names: Sequence[NameChange]) -> tuple[File
     results = []
     for (location, call, target), renamed in by_call.items():
         file = files.get(Path(location.file))
-        changes = change_names(file, location.line, call, renamed, target)
+        if call == CALL:
+            changes = add_below(file, location.line, tuple(renamed.values()))
+        else:
+            changes = change_names(file, location.line, call, renamed, target)
+        if changes is None and call == CALL:
+            raise PatchgenError(
+                f"{location} does not assign the config: add {quoted(renamed.values())} there", location
+            )
         if changes is None:
             raise PatchgenError(f"{location} does not name {quoted(renamed)} as a literal in {call}", location)
         results.append((file.path, changes))

@@ -1,0 +1,76 @@
+"""How many patches of the replay came to what: a file of counts, and the tables that docs/upgrading.md has of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from benchmarks.replay_judge import Judged
+
+FIGURES = Path(__file__).with_name("replay_figures.txt")
+HEAD = """\
+# The replay's figures: `python -m benchmarks.replay --figures benchmarks/replay_figures.txt` writes them.
+# walk | release | kind of patch | what upstream changed | outcome | judged by | patches"""
+OUTCOMES = ("right", "conflict", "wrong", "not judged")
+FORMS = ("replacements", "edits")
+
+
+@dataclass(frozen=True, order=True)
+class Figure:
+    """How many patches of a walk came to the same at a release.
+
+    Attributes:
+        by: ``parity``, or ``rules`` for generating and the contract rules.
+    """
+
+    walk: str
+    release: str
+    kind: str
+    change: str
+    outcome: str
+    by: str
+    count: int
+
+    @property
+    def form(self) -> str:
+        """Whether the walk is one of replacements or of edits."""
+        return self.walk.rpartition("-")[2]
+
+
+def read_figures(path: Path = FIGURES) -> list[Figure]:
+    """The counts of a file; none where there is no file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    rows = [line.split(" | ") for line in lines if line and not line.startswith("#")]
+    return [Figure(*row[:-1], int(row[-1])) for row in rows]  # type: ignore[arg-type]
+
+
+def write_figures(path: Path, judged: Iterable[tuple[str, str, Judged]]) -> None:
+    """Write the counts of walks, by name and release, into a file, which keeps those of other walks."""
+    counts = Counter(
+        (walk, release, entry.kind, entry.record.change, entry.outcome, entry.by) for walk, release, entry in judged
+    )
+    fresh = {walk for walk, *_ in counts}
+    figures = [figure for figure in read_figures(path) if figure.walk not in fresh]
+    figures += [Figure(*key, count) for key, count in counts.items()]
+    lines = [HEAD, *(" | ".join(map(str, astuple(figure))) for figure in sorted(figures))]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def tabulate_outcomes(figures: Iterable[Figure], group: str) -> list[str]:
+    """A Markdown table by ``kind`` of patch or ``change`` of upstream's, of what each form's patches came to."""
+    figures = list(figures)
+    keys = sorted({getattr(figure, group) for figure in figures})
+    titles = [f"{form}: {' / '.join(OUTCOMES)}" for form in FORMS]
+    lines = [f"| {group} | {' | '.join(titles)} |", "| --- | --- | --- |"]
+    for key in [*keys, "together"]:
+        cells = []
+        for form in FORMS:
+            chosen = [f for f in figures if f.form == form and key in (getattr(f, group), "together")]
+            sums = Counter[str]()
+            for figure in chosen:
+                sums[figure.outcome] += figure.count
+            cells.append(" / ".join(f"{sums[outcome]:,}" for outcome in OUTCOMES) if chosen else "-")
+        lines.append(f"| {key} | {' | '.join(cells)} |")
+    return lines
