@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lsprotocol import types
@@ -80,7 +81,7 @@ def find_references(bench: Workbench, request: Request) -> list[types.Location]:
 def _uses_of_target(bench: Workbench, source: SourceFile, target: str, units: str) -> Iterator[types.Location]:
     """Where configs of the same upstream module name a target, or a part of it."""
     modules = set(upstream_modules(source))
-    for other in _configs(bench):
+    for other in _configs(bench, modules):
         if modules & set(upstream_modules(other)):
             for each in find_declared(other):
                 if each.target == target or ("." not in target and each.target.startswith(f"{target}.")):
@@ -96,19 +97,20 @@ def count_users(bench: Workbench, source: SourceFile) -> dict[str, int]:
     """For each target that a config names, how many configs of the project patch it in the same upstream module."""
     modules = set(upstream_modules(source))
     counts: dict[str, int] = {}
-    for other in _configs(bench):
+    for other in _configs(bench, modules):
         if modules & set(upstream_modules(other)):
             for target in {each.target for each in find_declared(other)}:
                 counts[target] = counts.get(target, 0) + 1
     return counts
 
 
-def _configs(bench: Workbench) -> Iterator[SourceFile]:
+def _configs(bench: Workbench, modules: Collection[str]) -> Iterator[SourceFile]:
+    """The configs whose text has the name of one of some modules: of hundreds, few are worth parsing."""
     for path in sorted(bench.project.find_configs()):
-        try:
-            yield bench.sources.get(path)
-        except PatchgenError:
-            continue
+        text = bench.sources.text(path)
+        if any(module in text for module in modules):
+            with contextlib.suppress(PatchgenError):
+                yield bench.sources.get(path)
 
 
 def _at_argument(source: SourceFile, declared: Declared, units: str) -> types.Location:

@@ -69,7 +69,7 @@ class SharedNames:
         homes, files = {self.project.module_name(shared.home)}, {shared.home}
         occurrences = list(self._in_home(self.sources.get(shared.home), shared.name))
         while True:
-            new = [path for path, text in self._texts.items() if path not in files and shared.name in text]
+            new = [path for path in self._mentioning(shared.name, homes) if path not in files]
             before = len(files)
             for path in new:
                 source = self.sources.get(path)
@@ -80,6 +80,15 @@ class SharedNames:
                     homes |= {self.project.module_name(path)} if hands_on else set()
             if len(files) == before:
                 return occurrences
+
+    def _mentioning(self, name: str, homes: set[str]) -> list[Path]:
+        """The files whose text has a name, and that of a module that has it, or that may import from their package."""
+        stems = [home.rpartition(".")[2] for home in homes]
+        return [
+            path
+            for path, text in self._texts.items()
+            if name in text and (any(stem in text for stem in stems) or "from ." in text)
+        ]
 
     @cached_property
     def _texts(self) -> dict[Path, str]:
