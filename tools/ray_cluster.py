@@ -14,15 +14,16 @@ PORT = 20_000
 
 
 class LocalCluster:
-    """A head that runs nothing, and nodes of one processor each."""
+    """A head that runs nothing, and nodes of one processor each, of which the last has what else is said."""
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, **resources: float) -> None:
         os.environ.setdefault("RAY_raylet_start_wait_time_s", "180")  # of a busy machine
         self.port = PORT + os.getpid() % 20_000
         head = {"num_cpus": 0, "include_dashboard": False, "ray_client_server_port": self.port}
         cluster = importlib.import_module("ray.cluster_utils").Cluster  # which only make slow installs
         self._cluster = cluster(initialize_head=True, head_node_args=head)
-        self._nodes: list[Any] = [self._cluster.add_node(num_cpus=1) for _ in range(nodes)]
+        of_nodes = [*({} for _ in range(nodes - 1)), resources]
+        self._nodes: list[Any] = [self._cluster.add_node(num_cpus=1, resources=own) for own in of_nodes]
 
     @property
     def address(self) -> str:
@@ -49,9 +50,9 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
-def start_cluster(nodes: int) -> Iterator[LocalCluster]:
-    """A cluster that ends with the block."""
-    cluster = LocalCluster(nodes)
+def start_cluster(nodes: int, **resources: float) -> Iterator[LocalCluster]:
+    """A cluster that ends with the block; the last of its nodes has resources such as ``NPU=1``."""
+    cluster = LocalCluster(nodes, **resources)
     try:
         yield cluster
     finally:

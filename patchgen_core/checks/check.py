@@ -53,6 +53,11 @@ class Check:
         """How many processors an item keeps busy at once."""
         return 1
 
+    def device_types(self, path: Path, item: str) -> frozenset[str]:
+        """The kinds of device that the kernels of an item are made for, such as ``cuda``; a run on a cluster then has
+        it done where there is one."""
+        return frozenset()
+
     def prepare(self, project: Project) -> None:
         """Start what takes long to start, while other checks run."""
 

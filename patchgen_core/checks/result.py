@@ -44,6 +44,8 @@ STATUS_STYLE: dict[Status, str] = {
     "error": "bold red",
 }
 """How they are printed."""
+NOT_KEPT = "not kept: "
+"""The beginning of notes on why a later run has to compute something again."""
 NO_MODULE = "there is nothing to check; the drift check says why"
 """Why contracts of a config that does not generate are not checked."""
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project.parity_settings import LEVELS
 
-DEVICES = ("auto", "cpu", "cuda")
+DEVICES = ("auto", "cpu", "cuda", "npu")
 """Where models and kernels may run."""
+ACCELERATORS = {"cuda": "GPU", "npu": "NPU"}
+"""What a cluster calls the devices that it counts, as Ray does."""
 CONTRACT = "contract"
 """The check of the contract rules."""
 JOBS = "PATCHGEN_JOBS"
@@ -24,7 +26,7 @@ class Settings:
     """How a run of the gate goes.
 
     Attributes:
-        device: where models and kernels run: "auto", "cpu" or "cuda".
+        device: where models and kernels run: "auto", "cpu", "cuda" or "npu".
         isolate: whether each check of a model or kernel gets a process of its own.
         time_limit: seconds that one of these may take; None for the default of the check.
         toy_batches: references of builders of toy batches, beside those of the projects.

@@ -54,7 +54,7 @@ class Environment:
 
 
 def describe_environment(device: str, register: Callable[[], None]) -> Environment:
-    """Find out what there is to run models with on "auto", "cpu" or "cuda", once ``register`` has added kernels."""
+    """Find out what there is to run models with on a device or "auto", once ``register`` has added kernels."""
     problems: list[str] = []
     if device == "cpu":
         interpreter.use_cpu()

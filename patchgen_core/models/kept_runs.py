@@ -44,7 +44,11 @@ class KeptRun:
 
 
 class KeptRuns:
-    """The kept runs that one request may use: those of the state that upstream's code was in when it began."""
+    """The kept runs that one request may use: those of the state that upstream's code was in when it began.
+
+    Attributes:
+        obstacles: why some runs are not kept, in words.
+    """
 
     def __init__(self, place: RunPlace, upstream: ModuleType) -> None:
         self.place, self.upstream = place, upstream
@@ -52,12 +56,16 @@ class KeptRuns:
         with phase("looking for kept runs"):
             self.state = describe_upstream(upstream, place.harmless)
         self._new: dict[str, KeptRun] = {}
+        self.obstacles: dict[str, None] = {}
 
     def describe(self, head: Head, config: PreTrainedConfig, state: Mapping[str, Tensor], device: str) -> str:
         """What stands for a model of upstream's with its parameters; empty where its runs are not kept."""
         names = (head.upstream.__module__, type(config).__module__)
-        if device != "cpu" or not all(name.startswith(f"{PACKAGE}.") for name in names):
-            return ""
+        if device != "cpu":
+            return self._refuse(f"models run on {device}")
+        foreign = next((name for name in names if not name.startswith(f"{PACKAGE}.")), "")
+        if foreign:
+            return self._refuse(f"'{foreign}' is not transformers' own")
         about = (*names, head.upstream.__qualname__, type(config).__qualname__, config.to_json_string(use_diff=False))
         return hash_values((_FORMAT, self.state, about, dict(state)))
 
@@ -68,8 +76,12 @@ class KeptRuns:
         try:
             values = (model, state, dict(batch.inputs), batch.mode, batch.as_rank, dtype, choices)
             return f"{self.place.context}-{hash_values(values)}" if model else ""
-        except NotDescribedError:
-            return ""
+        except NotDescribedError as error:
+            return self._refuse(f"batch '{batch.name}' is run with '{error}', of which the code is not known")
+
+    def _refuse(self, reason: str) -> str:
+        self.obstacles[reason] = None
+        return ""
 
     def find(self, name: str) -> KeptRun | None:
         """The run that is kept by a name."""
@@ -86,10 +98,14 @@ class KeptRuns:
         """Write what was added, unless something of upstream's code is another one now. Nothing comes of a failure
         but that a run is made again."""
         with phase("keeping runs"), suppress(PatchgenError):
-            if self._new and describe_upstream(self.upstream, self.place.harmless) == self.state:
+            if self._new and describe_upstream(self.upstream, self.place.harmless) != self.state:
+                self._refuse("something has changed upstream's functions or classes meanwhile")
+            elif self._new:
                 packed = ((name, _pack(name, run)) for name, run in self._new.items())
                 if all(self.files.write(name, body) for name, body in packed if body):
                     self.files.bound()
+                else:
+                    self._refuse(self.files.failure)
         self._new.clear()
 
 

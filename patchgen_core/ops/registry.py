@@ -71,6 +71,14 @@ class KernelRegistry:
             if op_name in (None, op) and variant in (None, other)
         )
 
+    def device_types(self) -> dict[str, frozenset[str]]:
+        """The kinds of device that the registered kernels of each name are made for, the CPU apart."""
+        kinds: dict[str, set[str]] = {}
+        for spec in self.specs():
+            if spec.hardware is not None and spec.hardware.device_type != "cpu":
+                kinds.setdefault(spec.name, set()).add(spec.hardware.device_type)
+        return {name: frozenset(of_name) for name, of_name in kinds.items()}
+
     def choose(self, op_name: str, name: str, variant: str = "standard") -> str:
         """The kernel that a name of a configuration stands for, by the name under which it is registered.
 

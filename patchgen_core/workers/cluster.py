@@ -9,14 +9,16 @@ import os
 import pickle
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError, install_hint
 from patchgen_core.workers.addresses import RAY, SCHEME
 from patchgen_core.workers.frames import load_answer
 from patchgen_core.workers.node import NodeProcess, Place, describe_difference, find_versions
+from patchgen_core.workers.sent_folders import pack_folder
 from patchgen_core.workers.worker import WorkerDied
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -47,15 +49,23 @@ class Cluster:
             variable ``RAY_ADDRESS`` names.
         root: the folder.
         packages: those of which nodes have to have the versions that are installed here.
+        sent: folders outside of it that nodes get as well, with the names of what they get of each. Those that are on
+            the search path are on it there.
 
     Raises:
         PatchgenError: there is no Ray, no such cluster, or the folder cannot be sent.
     """
 
-    def __init__(self, address: str, root: Path, packages: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        address: str,
+        root: Path,
+        packages: Sequence[str] = (),
+        sent: Mapping[Path, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self._ray = _import_ray()
         _refuse_deaf(address)
-        self._place = Place(str(root), _below(os.getcwd(), root), _folders_below(root))
+        self._place = Place(str(root), _below(os.getcwd(), root), _find_search_path(root, sent))
         self._versions = find_versions(packages)
         environment = {
             "working_dir": str(root),
@@ -71,6 +81,9 @@ class Cluster:
                     log_to_driver=False,
                 )
             _log_messages(self._ray)
+            self._archives: dict[str, list[Any]] = {}
+            for folder, names in sent.items():
+                self.send(folder, names)
         except Exception as error:
             text = " ".join(str(error).split())
             raise PatchgenError(f"the Ray cluster '{address}' cannot be used: {text}") from None
@@ -79,9 +92,14 @@ class Cluster:
         """How many of a resource the cluster has, such as ``CPU``."""
         return int(self._ray.cluster_resources().get(resource, 0))
 
+    def send(self, folder: Path, names: Sequence[str]) -> None:
+        """Have nodes get what is called so in a folder, when a request is about it."""
+        if str(folder) not in self._archives:
+            self._archives[str(folder)] = [self._ray.put(pack_folder(folder, names))]
+
     def process(self, handler: str, resources: Mapping[str, float]) -> ClusterProcess:
         """A process of some node, for which the ``package.module:function`` answers; it occupies so much."""
-        return ClusterProcess(self._ray, handler, self._place, self._versions, resources)
+        return ClusterProcess(self._ray, handler, self._place, self._versions, resources, self._archives)
 
     def close(self) -> None:
         """End the connection, with everything that runs for it."""
@@ -92,9 +110,16 @@ class ClusterProcess:
     """A process of a node; another one takes its place, on a node that is there, after it has died."""
 
     def __init__(
-        self, ray: Any, handler: str, place: Place, versions: Mapping[str, str], resources: Mapping[str, float]
+        self,
+        ray: Any,
+        handler: str,
+        place: Place,
+        versions: Mapping[str, str],
+        resources: Mapping[str, float],
+        archives: Mapping[str, Any],
     ) -> None:
         self._ray, self._handler, self._place, self._versions = ray, handler, place, versions
+        self._archives = archives
         processors, gpus = resources.get("CPU", 1.0), resources.get("GPU", 0.0)
         others = {name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")}
         remote = ray.remote(
@@ -110,7 +135,7 @@ class ClusterProcess:
             PatchgenError: the handler raised it.
             WorkerDied: the process or its node has ended.
         """
-        answer, problems = load_answer(self._get(self._actor.ask.remote(pickle.dumps(request))))
+        answer, problems = load_answer(self._get(self._actor.ask.remote(pickle.dumps(request), dict(self._archives))))
         if problems is not None:
             raise PatchgenError.from_problems(problems)
         return answer
@@ -131,7 +156,7 @@ class ClusterProcess:
         """
         if self.is_ready():
             return
-        self._actor = self._actors.remote(self._handler, self._place)
+        self._actor = self._actors.remote(self._handler, self._place, dict(self._archives))
         node, versions = self._get(self._actor.versions.remote(tuple(self._versions)), _SECONDS_TO_START)
         if (problem := describe_difference(node, versions, self._versions)) is not None:
             self.close()
@@ -222,6 +247,8 @@ def _below(folder: str, root: Path) -> str:
     return folder if Path(folder).is_relative_to(root) else str(root)
 
 
-def _folders_below(root: Path) -> tuple[str, ...]:
-    folders = map(os.path.abspath, sys.path)
-    return tuple(f for f in dict.fromkeys(folders) if Path(f).is_relative_to(root) and "site-packages" not in f)
+def _find_search_path(root: Path, sent: Iterable[Path]) -> tuple[str, ...]:
+    """The folders of ``sys.path`` that nodes have a copy of."""
+    folders, own = map(os.path.abspath, sys.path), set(map(str, sent))
+    below = (f for f in folders if f in own or (Path(f).is_relative_to(root) and "site-packages" not in f))
+    return tuple(dict.fromkeys(below))

@@ -8,13 +8,14 @@ import pickle
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.workers.sent_folders import unpack_folder
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Place:
     Attributes:
         root: the folder that nodes have a copy of.
         folder: the working directory below it.
-        search_path: folders below it that are on ``sys.path``.
+        search_path: folders that are on ``sys.path`` and below it, or sent.
     """
 
     root: str
@@ -33,27 +34,43 @@ class Place:
 
 
 class NodeProcess:
-    """A process of a node that has a copy of the project as its working directory."""
+    """A process of a node that has a copy of the project as its working directory.
 
-    def __init__(self, handler: str, place: Place) -> None:
-        self._handler, self._there, self._here = handler, place.root, os.getcwd()
-        os.chdir(move_paths(place.folder, self._there, self._here))
-        sys.path[:0] = move_paths(list(place.search_path), self._there, self._here)
+    Args:
+        archives: folders that are sent, each with a reference to a package of it as
+            :func:`~patchgen_core.workers.sent_folders.pack_folder` makes it, which is got when it is needed.
+    """
+
+    def __init__(self, handler: str, place: Place, archives: Mapping[str, Any]) -> None:
+        self._handler = handler
+        self._moves = {place.root: os.getcwd()}
+        self._receive([place.folder, *place.search_path], archives)
+        os.chdir(move_paths(place.folder, self._moves))
+        sys.path[:0] = move_paths(list(place.search_path), self._moves)
+
+    def _receive(self, value: Any, archives: Mapping[str, Any]) -> None:
+        """Get the folders that a value names, of those that are sent."""
+        lacking = [folder for folder in find_folders(value, archives) if folder not in self._moves]
+        for folder in lacking:
+            (reference,) = archives[folder]
+            self._moves[folder] = unpack_folder(importlib.import_module("ray").get(reference))
 
     def versions(self, names: Sequence[str]) -> tuple[str, dict[str, str]]:
         """The name of the node, and its versions of packages."""
         return platform.node(), find_versions(names)
 
-    def ask(self, data: bytes) -> bytes:
+    def ask(self, data: bytes, archives: Mapping[str, Any]) -> bytes:
         """The pickle of the answer to a pickled request and of the problems of a PatchgenError, one of them None."""
-        request = move_paths(pickle.loads(data), self._there, self._here)
+        request = pickle.loads(data)
+        self._receive(request, archives)
+        request = move_paths(request, self._moves)
         module, _, name = self._handler.partition(":")
         answer, problems = None, None
         try:
             answer = getattr(importlib.import_module(module), name)(request)
         except PatchgenError as error:
             problems = error.problems
-        return pickle.dumps(move_paths((answer, problems), self._here, self._there))
+        return pickle.dumps(move_paths((answer, problems), {here: there for there, here in self._moves.items()}))
 
 
 def find_versions(names: Sequence[str]) -> dict[str, str]:
@@ -67,14 +84,40 @@ def find_versions(names: Sequence[str]) -> dict[str, str]:
     return versions
 
 
-def move_paths(value: Any, old: str, new: str) -> Any:
-    """A value with each path below the folder ``old`` below ``new`` instead, in texts as well."""
+def move_paths(value: Any, moves: Mapping[str, str]) -> Any:
+    """A value with each path below one of some folders below another instead, in texts as well."""
+    if not moves:
+        return value
+    below = _below(moves)
+    return _map_texts(value, lambda text: below.sub(lambda match: moves[match[0]], text))
 
-    below = re.compile(re.escape(old) + r"(?![\w.-])")
+
+def find_folders(value: Any, folders: Iterable[str]) -> list[str]:
+    """Those of some folders that paths of a value lie below."""
+    folders = list(folders)
+    below = _below(folders)
+    places: dict[str, None] = {}
+
+    def look(text: str) -> str:
+        places.update(dict.fromkeys(below.findall(text)))
+        return text
+
+    if folders:
+        _map_texts(value, look)
+    return list(places)
+
+
+def _below(folders: Iterable[str]) -> re.Pattern[str]:
+    longest = sorted(folders, key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(map(re.escape, longest))})(?![\w.-])")
+
+
+def _map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with other texts in it, and with other paths."""
 
     def move(value: Any) -> Any:
         if isinstance(value, str):
-            return below.sub(lambda _: new, value)
+            return change(value)
         if isinstance(value, Path):
             return Path(move(str(value)))
         if isinstance(value, Mapping):

@@ -10,10 +10,16 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Task:
-    """A request for somebody else to answer, who keeps so many processors busy meanwhile."""
+    """A request for somebody else to answer.
+
+    Attributes:
+        processors: how many it keeps busy meanwhile.
+        accelerator: what its process has to have beside a processor, as a cluster calls it: ``GPU``, ``NPU``.
+    """
 
     request: object
     processors: int = 1
+    accelerator: str = ""
 
 
 Unit = Sequence[Task]

@@ -33,7 +33,7 @@ def make(folder: Path) -> Mapping[str, States]:
         **_ruff_files(work, models),
         **_generated_files(models),
         "notes": write_states(work / "work_notes.txt", "some", "other", None),
-        "environment": [partial(_set, "ODD", value) for value in (None, "some", "other")],
+        "environment": [partial(set_variable, "ODD", value) for value in (None, "some", "other")],
     }
 
 
@@ -194,7 +194,9 @@ def _ruff_files(work: Path, models: Path) -> dict[str, States]:
         "inner pyproject": write_states(
             models / "more/pyproject.toml", None, "[tool.ruff]\nline-length = 50\n", "[tool]\n"
         ),
-        "where shared is": [partial(_set, "SHARED", str(work / name)) for name in ("shared.toml", "deeper.toml")],
+        "where shared is": [
+            partial(set_variable, "SHARED", str(work / name)) for name in ("shared.toml", "deeper.toml")
+        ],
     }
 
 
@@ -296,7 +298,8 @@ def _write(path: Path, text: str | None) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def _set(name: str, value: str | None) -> None:
+def set_variable(name: str, value: str | None) -> None:
+    """Give an environment variable a value, or remove it."""
     if value is None:
         os.environ.pop(name, None)
     else:

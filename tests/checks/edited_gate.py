@@ -15,7 +15,7 @@ from typing import Any
 
 from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.gate import Gate, Item
 from patchgen_core.checks.registry import BUILT_IN, CheckInfo
 from patchgen_core.checks.result import CheckResult, pack
 from patchgen_core.checks.session import Session
@@ -26,7 +26,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.project.table import load_project
 from patchgen_core.report.data import error_data
-from tests.build.edited_project import States, write_states
+from tests.build.edited_project import States, set_variable, write_states
 from tests.conftest import import_gate
 
 MODULE = "acme.models.toy.modeling_toy"
@@ -365,11 +365,6 @@ def _beside(work: Path, models: Path) -> dict[str, States]:
 
 
 def _surroundings(folder: Path) -> dict[str, States]:
-    def set_variable(name: str, value: str | None) -> None:
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
-
     def remove(*names: str) -> None:
         for name in names:
             shutil.rmtree(folder / name, ignore_errors=True)
@@ -396,7 +391,11 @@ def _surroundings(folder: Path) -> dict[str, States]:
     }
 
 
-def gate(checks: Iterable[CheckInfo] = CHECKS, settings: Settings = DEFAULTS) -> tuple[str, list[CheckResult]]:
+def gate(
+    checks: Iterable[CheckInfo] = CHECKS,
+    settings: Settings = DEFAULTS,
+    is_chosen: Callable[[Item], bool] = lambda item: True,
+) -> tuple[str, list[CheckResult]]:
     """All that a run of the gate here tells, and its results."""
     forget()
     try:
@@ -406,7 +405,8 @@ def gate(checks: Iterable[CheckInfo] = CHECKS, settings: Settings = DEFAULTS) ->
         return json.dumps(error_data(error.problems)), []
     try:
         runs = Gate(session, tuple(checks))
-        results = list(runs.run(runs.items(project.find_configs(), [project.base])))
+        items = runs.items(project.find_configs(), [project.base])
+        results = list(runs.run([item for item in items if is_chosen(item)]))
     except PatchgenError as error:
         return json.dumps(error_data(error.problems)), []
     finally:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from patchgen_core.checks.settings import Settings
-from tests.build.edited_project import States, write_states
+from tests.build.edited_project import States, set_variable, write_states
 from tests.checks.acme_project import CONFIG, KERNELS, SETTINGS, SETUP, SLOTS
 
 PLAN = """
@@ -57,16 +56,5 @@ def make(folder: Path) -> Mapping[str, States]:
         ),
         "set-up": write_states(work / "acme/testing.py", textwrap.dedent(SETUP), "def setup(models):\n    pass\n"),
         "plan": write_states(models / "parallel_plan.py", None, PLAN, PLAN.replace("up_proj", "upp_proj")),
-        "mode": [partial(_set, "ACME_MODE", value) for value in (None, "fast")],
+        "mode": [partial(set_variable, "ACME_MODE", value) for value in (None, "fast")],
     }
-
-
-def _set(name: str, value: str | None) -> None:
-    os.environ.pop(name, None)
-    if value is not None:
-        os.environ[name] = value
-
-
-def settings(cached: bool) -> Settings:
-    """Those of a run that keeps, or does not."""
-    return Settings(device="cpu", caching=cached, level="quick")

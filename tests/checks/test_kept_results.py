@@ -275,6 +275,17 @@ def test_what_looks_at_something_unknown_is_not_kept_and_says_why(project: Works
     assert notes[1].endswith(f"uses {look}")
 
 
+def test_what_is_read_on_import_is_told_first_and_the_rest_counted(project: Workspace) -> None:
+    project.write("proj/batches.py", "def batches(model):\n    return open('a') or open('b')\n")
+    project.write("proj/deep.py", "from time import time\n\nNOW = time()\n\n\ndef times(x):\n    return open(x)\n")
+    notes = next(
+        result.notes for result in run_gate(project) if result.check == "counted" and "toy_gpu" in result.path
+    )
+    assert notes[1:] == (
+        "not kept: proj/deep.py:3 uses time.time; 2 other functions that may run look at what is not known as well",
+    )
+
+
 def test_a_function_that_nothing_calls_may_look_at_anything(project: Workspace) -> None:
     text = (project.root / "proj/deep.py").read_text()
     project.write("proj/deep.py", text + "\n\ndef save(x):\n    open('result', 'w').write(x)\n")

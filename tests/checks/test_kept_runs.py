@@ -149,6 +149,7 @@ def test_what_changes_upstream_in_the_process_has_its_models_run_and_nothing_kep
         assert KeptRuns(place, modeling_llama).state != before.state
         before.write()
     assert files_of(place) == []
+    assert list(before.obstacles) == ["something has changed upstream's functions or classes meanwhile"]
     assert KeptRuns(place, modeling_llama).state == before.state
 
 
@@ -157,7 +158,10 @@ def test_a_way_of_running_that_is_the_projects_own_is_not_kept(place: RunPlace) 
     name = kept.name("model", "", batch, torch.float32, None)
     own = replace(batch, mode=Mode("own", call=lambda model, inputs: model(**inputs)))
     longer = replace(batch, inputs={"input_ids": torch.zeros(1, 3, dtype=torch.long)})
+    assert not kept.obstacles
     assert kept.name("model", "", own, torch.float32, None) == ""
+    (reason,) = kept.obstacles
+    assert reason.startswith("batch 'rows' is run with 'test_a_way_of_running_that_is_the_projects_own_is_not_kept")
     names = {
         name,
         kept.name("model", "", longer, torch.float32, None),

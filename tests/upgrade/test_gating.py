@@ -11,6 +11,7 @@ from patchgen_core.upgrade.writing.gating import run_gate
 from patchgen_core.upstream.releases import Release
 from tests.conftest import CONFIG, Workspace
 from tests.upgrade.upgraded import Upgrading
+from tools.ray_cluster import start_cluster
 
 TEXT = """
 @config.override_method("Norm.forward")
@@ -49,6 +50,20 @@ def test_its_processes_import_the_release(upgraded: Upgrading) -> None:
         "exact: True",
         "drift, import and contract hold for 1 config with acme 2.0",
     )
+
+
+@pytest.mark.slow
+def test_it_runs_on_a_cluster_whose_nodes_have_another_release(
+    upgraded: Upgrading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_cluster(1) as cluster:
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        upgraded.release_module(NEW_PARTS.replace("gain", "loss"), "acme.models.toy.parts")
+        run = run_gate(upgraded.work.project, [upgraded.work.models / CONFIG], upgraded.release, cluster="ray")
+        assert run.lines[1:] == lines(upgraded, upgraded.release)[2:], run.output
+        upgraded.release_module(NEW_PARTS, "acme.models.toy.parts")
+        run = run_gate(upgraded.work.project, [upgraded.work.models / CONFIG], upgraded.release, cluster="ray")
+        assert run.lines == lines(upgraded, upgraded.release)[1:], run.output
 
 
 def test_what_does_not_hold_is_told(upgraded: Upgrading) -> None:

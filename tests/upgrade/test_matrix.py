@@ -21,6 +21,7 @@ from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upstream.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 from tests.upstream.shop import BIASED, HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
+from tools.ray_cluster import start_cluster
 
 EDIT = """
 @config.edit_method("Norm.forward", at="y = y * 2")
@@ -45,16 +46,20 @@ def shop(work: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return tmp_path / "wheels"
 
 
-def matrix(work: Workspace, words: Sequence[str], *, offline: bool = False, bisect: bool = True) -> MatrixReport:
-    return of(work, WantedReleases(tuple(words)), offline=offline, bisect=bisect)
+def matrix(
+    work: Workspace, words: Sequence[str], *, offline: bool = False, bisect: bool = True, cluster: str = ""
+) -> MatrixReport:
+    return of(work, WantedReleases(tuple(words)), offline=offline, bisect=bisect, cluster=cluster)
 
 
-def of(work: Workspace, wanted: WantedReleases, *, offline: bool = False, bisect: bool = True) -> MatrixReport:
+def of(
+    work: Workspace, wanted: WantedReleases, *, offline: bool = False, bisect: bool = True, cluster: str = ""
+) -> MatrixReport:
     project = work.project
     selection = select_configs(project, package="acme")
     releases = Releases(release_folder(project), "acme", offline=offline)
     columns = find_columns(releases, wanted, lambda _: None)
-    return make_matrix(selection, columns, releases, bisect=bisect)
+    return make_matrix(selection, columns, releases, bisect=bisect, cluster=cluster)
 
 
 def states(row: MatrixRow | PatchRow) -> list[str]:
@@ -77,6 +82,15 @@ def contract_errors(work: Workspace) -> Sequence[Problem]:
     outcome, sources = work.outcome(), SourceCache()
     assert outcome.artifact is not None
     return Contracts(work.project, sources).examine(outcome.artifact, outcome.path).errors
+
+
+@pytest.mark.slow
+def test_a_cluster_says_the_same_as_this_machine(work: Workspace, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = matrix(work, ["0.9", "1.0", "1.6"])
+    assert here.tried
+    with start_cluster(2) as cluster:
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        assert matrix(work, ["0.9", "1.0", "1.6"], cluster="ray") == here
 
 
 def test_states_of_patches_and_config(work: Workspace, shop: Path) -> None:

@@ -151,7 +151,7 @@ def test_addresses() -> None:
 
 def test_paths_move_with_their_folder_and_not_with_its_neighbours() -> None:
     value = {Path("/a/b/c"): ("at '/a/b/c.py', line 3", "/a/b", "/a/bc", "/a/b-c/d"), "x": [frozenset({"/a/b"}), 3]}
-    assert move_paths(value, "/a/b", "/n") == {
+    assert move_paths(value, {"/a/b": "/n"}) == {
         Path("/n/c"): ("at '/n/c.py', line 3", "/n", "/a/bc", "/a/b-c/d"),
         "x": [frozenset({"/n"}), 3],
     }

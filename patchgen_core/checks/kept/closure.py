@@ -69,13 +69,22 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
                 parts[path] = files.file(path)
                 starts.append(parts[path])
     if roots.run and not closure.unknown:
-        look = _find_look(parts, entered, roots.functions)
-        closure.unknown = f"{files.states.name_of(look[0])}:{look[1].line} uses {look[1].look}" if look else ""
+        looks = _find_looks(parts, entered, roots.functions)
+        closure.unknown = _describe_looks(looks, files) if looks else ""
     return closure
 
 
-def _find_look(parts: dict[Path, Part], entered: set[Path], functions: Iterable[str]) -> tuple[Path, Body] | None:
-    """The first code that may run and looks at what is not known, with its file."""
+def _describe_looks(looks: list[tuple[Path, Body]], files: ModuleFiles) -> str:
+    (path, body), *others = looks
+    line = f"{files.states.name_of(path)}:{body.line} uses {body.look}"
+    if not others:
+        return line
+    functions = f"{len(others)} other function{'s' * (len(others) > 1)}"
+    return f"{line}; {functions} that may run {'look' if len(others) > 1 else 'looks'} at what is not known as well"
+
+
+def _find_looks(parts: dict[Path, Part], entered: set[Path], functions: Iterable[str]) -> list[tuple[Path, Body]]:
+    """The code that may run and looks at what is not known, with its file; first what runs at an import."""
     by_name: dict[str, list[tuple[Path, Body]]] = {}
     running: list[tuple[Path, Body]] = []
     for path, part in parts.items():
@@ -98,7 +107,8 @@ def _find_look(parts: dict[Path, Part], entered: set[Path], functions: Iterable[
         new = (body.uses & by_name.keys()) - used
         used |= new
         running += [each for name in new for each in by_name[name]]
-    return min(looks, key=lambda look: (str(look[0]), look[1].line), default=None)
+    tops = {id(part.summary.top) for part in parts.values() if part.summary is not None}
+    return sorted(looks, key=lambda look: (id(look[1]) not in tops, str(look[0]), look[1].line))
 
 
 def split_references(references: Iterable[str]) -> Roots:

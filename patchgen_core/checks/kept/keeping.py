@@ -27,7 +27,7 @@ from patchgen_core.checks.kept.machine import HARMLESS, machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.states import SETTINGS, States
-from patchgen_core.checks.result import CheckResult, drift_result, pack, unpack
+from patchgen_core.checks.result import NOT_KEPT, CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.config.input_recording import Input
@@ -286,7 +286,7 @@ class KeptResults:
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray()
         if not reason and not self._is_elsewhere():
-            packed = tuple(unpack(pack(result)) for result in results)
+            packed = tuple(unpack(pack(_without_notes(result))) for result in results)
             self._done.append(_Done(path, item, closure, inputs, seconds, packed))
         return tuple(_with_note(result, reason) for result in results)
 
@@ -393,4 +393,9 @@ def _settings(settings: Settings) -> tuple[object, ...]:
 def _with_note(result: CheckResult, reason: str) -> CheckResult:
     if not reason or result.status != "clean":
         return result
-    return replace(result, notes=(*result.notes, f"not kept: {reason}"))
+    return replace(result, notes=(*result.notes, f"{NOT_KEPT}{reason}"))
+
+
+def _without_notes(result: CheckResult) -> CheckResult:
+    """A result without what is about the run that it was made in."""
+    return replace(result, notes=tuple(note for note in result.notes if not note.startswith(NOT_KEPT)))

@@ -50,6 +50,13 @@ class KernelCheck(Check):
         for kernel in kernels:
             yield self._item(kernel)
 
+    def device_types(self, path: Path, item: str) -> frozenset[str]:
+        """That of the kernel."""
+        project = self.session.project(path)
+        names = [kernel[2] for kernel in self._kernels(project) if self._item(kernel) == item]
+        process = model_process(self.session, project)
+        return frozenset().union(*(process.device_types(name) for name in names))
+
     def refuse_machine(self, project: Project | None) -> None:
         """Ask for what the project's set-ups need, and for the device."""
         refuse_setup(self.session, project)

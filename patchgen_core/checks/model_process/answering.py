@@ -206,6 +206,14 @@ def name_device(_: ModelRequest) -> str:
     return device_type()
 
 
+def list_device_types(request: ModelRequest) -> dict[str, frozenset[str]]:
+    """The kinds of device that the registered kernels are made for, by their names."""
+    from patchgen_core.ops import KERNEL_REGISTRY
+
+    register_kernels(request)
+    return KERNEL_REGISTRY.device_types()
+
+
 def list_kernels(request: ModelRequest) -> list[tuple[str, str, str]]:
     """The registered kernels whose packages are here."""
     from patchgen_core.ops import KERNEL_REGISTRY

@@ -14,6 +14,7 @@ from patchgen_core.checks.model_process.process import IMPORT_MODELS, TIME_LIMIT
 from patchgen_core.checks.model_process.request import BesideRequest
 from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import ACCELERATORS
 from patchgen_core.errors import Location
 from patchgen_core.models.run_files import RunPlace
 from patchgen_core.project.project import Project
@@ -39,7 +40,7 @@ def model_process(session: Session, project: Project) -> ModelProcess:
 
 def refuse_device(session: Session, project: Project | None) -> None:
     """Raise a PatchgenError where torch has not the device that a run wants."""
-    if session.settings.device == "cuda":
+    if session.settings.device in ACCELERATORS:
         folder = Path.cwd()
         model_process(session, project or Project(folder, "nowhere", root=folder)).refuse_device()
 

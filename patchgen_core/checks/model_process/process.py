@@ -15,6 +15,7 @@ from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, install_hint
 from patchgen_core.models.environment import Environment
 from patchgen_core.models.run_files import RunPlace
+from patchgen_core.ops.kernel_spec import ALIASES
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.workers.worker import Worker, WorkerDied
@@ -43,7 +44,7 @@ class ModelProcess:
     A process that dies takes one check with it: the next one gets another.
 
     Args:
-        device: where models run: "auto", "cpu" or "cuda".
+        device: where models run: "auto", "cpu", "cuda" or "npu".
         isolate: give every check a process of its own, instead of one to all.
         time_limit: seconds that one check may take.
         setups: references of functions that set up models, beside the project's.
@@ -65,6 +66,7 @@ class ModelProcess:
         self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
         self._preparation = RUN_SETUPS if self.setups else RUN_MODELS
         self._kernels: list[KernelName] | CheckResult | None = None
+        self._devices: dict[str, frozenset[str]] | None = None
 
     @property
     def opened(self) -> set[str]:
@@ -123,6 +125,16 @@ class ModelProcess:
         if isinstance(self._kernels, CheckResult):
             raise _refusal(self._kernels)
         return list(self._kernels)
+
+    def device_types(self, implementation: str) -> frozenset[str]:
+        """The kinds of device that kernels of a name are made for, the CPU apart; a PatchgenError where a module that
+        registers kernels does not import."""
+        if self._devices is None:
+            if not self.project.kernels and not entry_points(group=ENTRY_POINTS):
+                self._devices = KERNEL_REGISTRY.device_types()
+            else:
+                self._devices = self.ask(f"{_ANSWERING}:list_device_types", "the modules that register kernels", None)
+        return self._devices.get(ALIASES.get(implementation, implementation), frozenset())
 
     def project_implementations(self, slots: Sequence[SlotName]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
         """The implementations that the set-ups name for slots, None where no slot is of a class that they add; and the

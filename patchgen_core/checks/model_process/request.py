@@ -15,7 +15,7 @@ class ModelRequest:
 
     Attributes:
         function: ``package.module:function`` of what does it there, given the request.
-        device: where models run: "auto", "cpu" or "cuda".
+        device: where models run: "auto", "cpu", "cuda" or "npu".
         kernel_modules: the project's modules that register kernels.
         setups: references of the functions that set up the project's models.
         optional_packages: packages that only some machines have.

@@ -76,9 +76,14 @@ class ParityCheck(ModelCheck):
         """The items of all implementations."""
         return tuple(map(self._item, self._offered(path)))
 
+    def device_types(self, path: Path, item: str) -> frozenset[str]:
+        """Those of the kernels that the implementation's name stands for."""
+        process = model_process(self.session, self.session.project(path))
+        return process.device_types(implementation_of(self.name, item))
+
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
         """Compare one implementation with Hugging Face eager."""
-        implementation = item.removeprefix(f"{self.name}[").removesuffix("]")
+        implementation = implementation_of(self.name, item)
         settings = self.session.settings
         offered, batches = self._offered(path), settings.toy_batches
         result = compare_model(process, artifact, implementation, offered, batches, fresh, settings.level)
@@ -132,6 +137,11 @@ class ParityCheck(ModelCheck):
         if not any("PreTrainedModel" in text for _, text in generated):
             return []
         return declared if self.session.settings.fix and "Slot" in declared[0][1] else generated
+
+
+def implementation_of(check: str, item: str) -> str:
+    """The implementation that an item of a check is about."""
+    return item.removeprefix(f"{check}[").removesuffix("]")
 
 
 def refuse_unknown_heads(project: Project) -> None:

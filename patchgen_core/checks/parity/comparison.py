@@ -26,7 +26,7 @@ from patchgen_core.checks.parity.unreached_patches import (
 )
 from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
 from patchgen_core.checks.parity_codes import UNINITIALIZED
-from patchgen_core.checks.result import CheckResult, make_result
+from patchgen_core.checks.result import NOT_KEPT, CheckResult, make_result
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.implementations import (
@@ -54,13 +54,16 @@ def check_request(request: ModelRequest) -> CheckResult:
     upstream = import_module(subject.upstream)
     generated = generated_module(subject)
     own = references()
-    own.kept = KeptRuns(request.runs, upstream) if request.runs is not None else None
+    kept = own.kept = KeptRuns(request.runs, upstream) if request.runs is not None else None
     try:
-        return check_parity(generated, upstream, subject, own, model_setup(request))
+        result = check_parity(generated, upstream, subject, own, model_setup(request))
     finally:
-        if own.kept is not None:
-            own.kept.write()
+        if kept is not None:
+            kept.write()
         own.kept = None
+    reasons = kept.obstacles if kept is not None else ()
+    notes = (f"{NOT_KEPT}what upstream's model computes: {reason}" for reason in reasons)
+    return replace(result, notes=(*result.notes, *notes))
 
 
 def check_parity(

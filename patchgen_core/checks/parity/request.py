@@ -56,7 +56,7 @@ class ParityRequest:
         toy_config: its toy configuration, as a mapping or an absolute path; None when it has none of its own.
         toy_root: the project's folder of toy configurations; empty for none.
         batches: references of the project's builders of toy batches.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda" or "npu".
         offered: the implementations that are being checked.
         left_out: what is not compared and why: patterns of heads, or of heads and batches.
         level: how much is varied: one of the project's settings for parity.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.result import CheckResult, unpack
 from patchgen_core.checks.running.request import ItemAnswer, ItemRequest
 from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import ACCELERATORS
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.workers.units import Executor, Task
 from patchgen_core.workers.worker import WorkerDied
@@ -26,11 +27,13 @@ class ItemsAhead:
     """The items of a session that an executor runs; :meth:`take` hands out what each comes to, in any order.
 
     Args:
-        is_elsewhere: whether it runs them on other machines, of which results are not kept for this one.
+        devices: the device that each of some items runs on, where the executor chooses a machine by that: results of
+            other machines are then not kept for this one.
     """
 
-    def __init__(self, session: Session, executor: Executor, is_elsewhere: bool = False) -> None:
-        self.session, self._executor, self.is_elsewhere = session, executor, is_elsewhere
+    def __init__(self, session: Session, executor: Executor, devices: Mapping[ItemPlace, str] | None = None) -> None:
+        self.session, self._executor, self.is_elsewhere = session, executor, devices is not None
+        self._devices = devices or {}
         self._answers: dict[tuple[str, Path, str], Future[ItemAnswer]] = {}
 
     def submit(self, units: Iterable[Sequence[ItemPlace]]) -> None:
@@ -48,8 +51,10 @@ class ItemsAhead:
     def _task(self, check: Check, path: Path, item: str, chosen: dict[Path, frozenset[str]]) -> Task:
         session, kind = self.session, type(check)
         home = f"{kind.__module__}:{kind.__qualname__}"
-        request = ItemRequest(session.home, session.settings, session.named, home, path, item, chosen)
-        return Task(request, check.processors(item))
+        device = self._devices.get((check, path, item), session.settings.device)
+        settings = replace(session.settings, device=device)
+        request = ItemRequest(session.home, settings, session.named, home, path, item, chosen, self.is_elsewhere)
+        return Task(request, check.processors(item), ACCELERATORS.get(device, "") if self.is_elsewhere else "")
 
     def take(self, check: Check, path: Path, item: str) -> tuple[CheckResult, ...] | None:
         """The results of an item, once they are there, with the seconds that it took; None where it is to run in this

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+import platform
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
@@ -24,6 +26,8 @@ def answer(request: ItemRequest) -> ItemAnswer:
     start = time.perf_counter()
     try:
         check = _check(session, request.check)
+        if request.is_elsewhere:
+            _refuse_machine(check)
         results = tuple(map(pack, check.run(request.path, request.item)))
         problems: tuple[Problem, ...] = ()
     except PatchgenError as error:
@@ -44,6 +48,17 @@ def _check(session: Session, reference: str) -> Check:
     module, _, name = reference.partition(":")
     check: Check = getattr(importlib.import_module(module), name)(session)
     return check
+
+
+@functools.lru_cache(maxsize=32)
+def _refuse_machine(check: Check) -> None:
+    """Raise a PatchgenError where this machine lacks what the check needs; what it has is looked at once."""
+    try:
+        check.refuse_machine(check.session.home)
+    except PatchgenError as error:
+        node = f"the node '{platform.node()}' of the cluster"
+        problems = [replace(problem, message=f"{node} is refused: {problem.message}") for problem in error.problems]
+        raise PatchgenError.from_problems(problems) from None
 
 
 def _opened(session: Session, path: Path) -> tuple[str, ...]:

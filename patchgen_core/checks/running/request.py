@@ -22,6 +22,7 @@ class ItemRequest:
         check: ``package.module:Class`` of the check.
         path: the config file, or the ``pyproject.toml`` of a project.
         chosen: the config files that write to the same folder and of which checks run, with the names of those.
+        is_elsewhere: whether another machine asks, which has not looked at what there is here.
     """
 
     home: Project | None
@@ -31,6 +32,7 @@ class ItemRequest:
     path: Path
     item: str
     chosen: Mapping[Path, frozenset[str]]
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from patchgen_core.cli.printing import add_printing, make_console, print_json, s
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.named_configs import find_named_configs, find_named_project
 from patchgen_core.project.project import Project
+from patchgen_core.workers.addresses import check_cluster
 
 if TYPE_CHECKING:
     from patchgen_core.upgrade.matrix.release_columns import Fetching, WantedReleases
@@ -43,6 +44,8 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     give("--package", default="transformers", metavar="NAME", help="distribution (default: transformers)")
     give("--offline", action="store_true", help="use what is installed, in the cache, or given here")
     give("--no-bisect", action="store_true", help="do not try releases between those of the matrix")
+    on = "try them on the nodes of a Ray cluster: ray://host:10001, or ray for the one that is here"
+    add("--on", metavar="CLUSTER", help=on)
     add("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
     add("--markdown", type=Path, metavar="FILE", help="write the matrix as Markdown")
     add("-v", "--verbose", action="store_true", help="show the patches of each config, and what upstream changed")
@@ -57,14 +60,22 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upstream.releases import Releases, release_folder
 
+    cluster = check_cluster("--on", options.on)
     project = project or find_named_project(options.paths)
     selection = select_configs(project, find_named_configs(project, options.paths), options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)
     columns = find_columns(releases, _requested_releases(options, selection, releases), fetching)
     with show_progress(options) as progress:
-        bisect = not options.no_bisect
-        report = make_matrix(selection, columns, releases, bisect=bisect, fetching=fetching, progress=progress)
+        report = make_matrix(
+            selection,
+            columns,
+            releases,
+            bisect=not options.no_bisect,
+            fetching=fetching,
+            progress=progress,
+            cluster=cluster,
+        )
     _tell(options, report)
     return report.exit_code
 

@@ -13,6 +13,7 @@ from patchgen_core.cli.arguments import add_paths
 from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
 from patchgen_core.project.named_configs import find_named_configs, find_named_project
 from patchgen_core.project.project import Project
+from patchgen_core.workers.addresses import check_cluster
 
 if TYPE_CHECKING:
     from patchgen_core.errors import Location
@@ -77,6 +78,8 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
     add("--markers", action="store_true", help=marks_help)
     add("--write-conflicts", action="store_true", dest="markers", help="the same as --markers")
     add("--no-gate", action="store_true", help="with --apply: do not run the gate")
+    on = "with --apply: run the gate on a Ray cluster: ray://host:10001, or ray for the one that is here"
+    add("--on", metavar="CLUSTER", help=on)
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
@@ -126,7 +129,10 @@ def _check_usage(options: argparse.Namespace) -> None:
     if options.interactive:
         _check_terminal(options)
         options.apply = True
-    for name in ("allow_dirty", "markers", "no_gate"):
+    options.on = check_cluster("--on", options.on)
+    if options.on and options.no_gate:
+        options.usage_error("--on says where the gate runs, and --no-gate that it does not")
+    for name in ("allow_dirty", "markers", "no_gate", "on"):
         if getattr(options, name) and not options.apply:
             options.usage_error(f"--{name.replace('_', '-')} needs --apply")
     if options.offline and options.to in ("latest", "candidate"):
@@ -254,7 +260,8 @@ class _Front:
         is_watched = not options.json and (console.is_terminal or options.verbose)
         paths = list(dict.fromkeys(Path(config.path) for config in self.report.configs))
         color = is_watched and console.is_terminal and not console.no_color
-        self.gate = run_gate(self.project, paths, self.release, echo=_echo if is_watched else None, color=color)
+        echo = _echo if is_watched else None
+        self.gate = run_gate(self.project, paths, self.release, echo=echo, color=color, cluster=options.on)
         if not options.json:
             if self.gate.exit_code and not is_watched:
                 _echo(self.gate.output)

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.matrix.release_cluster import ReleaseCluster
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of, unpinned
 from patchgen_core.upgrade.release_module import ReleaseModule, recorded_module
 from patchgen_core.upgrade.release_project import Generation, ReleaseProject
@@ -179,10 +180,17 @@ def _make_checker(request: CheckerRequest) -> CompatibilityChecker:
 
 
 class CompatibilityPool:
-    """Checks the configs of a selection with releases; the workers that it starts end with the stack."""
+    """Checks the configs of a selection with releases; the workers that it starts end with the stack.
 
-    def __init__(self, selection: PackageConfigs, bases: Mapping[ConfigKey, ConfigBase], stack: ExitStack) -> None:
-        self.selection, self.bases, self._stack = selection, bases, stack
+    Args:
+        address: of the Ray cluster whose nodes do it; empty for this machine.
+    """
+
+    def __init__(
+        self, selection: PackageConfigs, bases: Mapping[ConfigKey, ConfigBase], stack: ExitStack, address: str = ""
+    ) -> None:
+        self.selection, self.bases, self._stack, self._address = selection, bases, stack, address
+        self._cluster: ReleaseCluster | None = None
         keys = [config_key(loaded) for loaded in selection.configs]
         self._chunks = [tuple(keys[first : first + _CHUNK_SIZE]) for first in range(0, len(keys), _CHUNK_SIZE)]
         self._results: dict[tuple[Path, ConfigKey], Compatibility] = {}
@@ -216,6 +224,8 @@ class CompatibilityPool:
                     yield release, lacking
 
     def _checked(self, tasks: Sequence[Task], total: int) -> Iterator[dict[ConfigKey, Compatibility]]:
+        if self._address:
+            return self._on_cluster(tasks)
         size = min(count_cpus(), _MOST_WORKERS)
         if self._pool is None and (size == 1 or len(tasks) == 1 or total < WORTH_IT):
             return map(self._here, tasks)
@@ -223,6 +233,18 @@ class CompatibilityPool:
             self._pool = self._stack.enter_context(WorkerPool(_HANDLER, size))
         pool = self._pool
         return pool.map(lambda task: pool.ask(self._request(task), lambda: self._here(task)), tasks)
+
+    def _on_cluster(self, tasks: Sequence[Task]) -> Iterator[dict[ConfigKey, Compatibility]]:
+        if self._cluster is None:
+            paths = [loaded.path for loaded in self.selection.configs]
+            cluster = ReleaseCluster(self._address, self.selection.project, paths, _HANDLER)
+            self._cluster = self._stack.enter_context(closing(cluster))
+        requests = list(map(self._request, tasks))
+        releases = [
+            [request.release, *(base.release for base in request.checker.bases.values() if base.release is not None)]
+            for request in requests
+        ]
+        return self._cluster.map(requests, releases)
 
     def _request(self, task: Task) -> CheckRequest:
         release, keys = task

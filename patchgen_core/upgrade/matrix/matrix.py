@@ -33,19 +33,21 @@ def make_matrix(
     bisect: bool = True,
     fetching: Fetching = lambda _: None,
     progress: Progress | None = None,
+    cluster: str = "",
 ) -> MatrixReport:
     """Try configs with releases, given in ascending order.
 
     A config that works in one column and breaks in the next one, or the other way around, is tried with releases
     between them by bisection, each of its patches by itself. That takes it for granted that each turns once between
-    two columns. `progress` is told how many of how many cells are done.
+    two columns. `progress` is told how many of how many cells are done. `cluster` is the address of a Ray cluster on
+    whose nodes that is done.
 
     Raises:
-        PatchgenError: ruff cannot run, or a setting names no contract rule.
+        PatchgenError: ruff cannot run, a setting names no contract rule, or the cluster cannot be used.
     """
     bases = {config_key(loaded): _base(selection, loaded, columns, releases) for loaded in selection.configs}
     with ExitStack() as stack:
-        pool = CompatibilityPool(selection, bases, stack)
+        pool = CompatibilityPool(selection, bases, stack, cluster)
         run = _Matrix(selection, columns, releases, bases, pool, fetching)
         run.fill(progress)
         turns = run.turns(bisect)

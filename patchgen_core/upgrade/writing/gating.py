@@ -16,6 +16,7 @@ from typing import Any
 
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.checks.result import NO_MODULE, CheckResult, unpack
+from patchgen_core.checks.running.on_cluster import RELEASE
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
@@ -119,12 +120,13 @@ def run_gate(
     checks: Sequence[str] = (),
     echo: Echo | None = None,
     color: bool = False,
+    cluster: str = "",
 ) -> GateRun:
     """Run the gate over configs in a process of its own, with a release in place of the installed one.
 
     Where the release does not import here, because it needs what is not installed or because there is no torch, only
     the checks run that import nothing of it. `checks` names those to run, in place of all. `echo` gets what the gate
-    prints, as it comes.
+    prints, as it comes. `cluster` is the address of a Ray cluster that does what takes long.
 
     Raises:
         PatchgenError: no process can be started.
@@ -134,6 +136,7 @@ def run_gate(
     reason = _obstacle(release, environment, project.base)
     chosen = [name for name in checks or STATIC if name in STATIC] if reason else checks
     options = ["--checks", ",".join(chosen)] if chosen else []
+    options += ["--on", cluster] if cluster else []
     environment = {**environment, "FORCE_COLOR": "1"} if color else environment
     code, output, results = _run(project, [*options, *map(str, configs)], environment, echo)
     return GateRun(code, output, not reason, reason, results, version)
@@ -144,7 +147,7 @@ def _environment(release: Release) -> dict[str, str]:
     if release.origin == "installed":
         return dict(os.environ)
     path = os.pathsep.join(filter(None, [str(release.folder), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path}
+    return {**os.environ, "PYTHONPATH": path, RELEASE: release.package}
 
 
 # --- whether it imports ----------------------------------------------------------------------------
