@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser neovim server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -35,7 +35,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
 
-slow: .venv/installed browser server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
+slow: .venv/installed browser neovim server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 quick: .venv/installed browser server releases  ## the tests that take little
@@ -54,6 +54,13 @@ browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian
 	there > /dev/null && exit; \
 	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see .venv/browser.log" >&2; \
 	exit 1
+
+neovim:  ## Neovim and tmux for the slow tests of editors: Debian's where there are none
+	@there() { command -v nvim && command -v tmux; }; \
+	there > /dev/null && exit; \
+	root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends neovim tmux; }; \
+	install > /dev/null 2>&1 || { $$root $(APT) update > /dev/null && install; }
 
 server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the service: Debian's where there are none
 	@there() { command -v bwrap && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }; }; \
