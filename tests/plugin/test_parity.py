@@ -240,7 +240,7 @@ def test_a_device_that_nothing_runs_on_need_not_be_there(models: Workspace, pyte
         ),
         (
             "--patchgen-device=",
-            "models cannot run on the device '': there is no such device\n  There are: auto, cpu, cuda.",
+            "models cannot run on the device '': there is no such device\n  There are: auto, cpu, cuda, npu.",
         ),
         ("--patchgen-time-limit=soon", "--patchgen-time-limit takes a number of seconds, not 'soon'"),
         ("--patchgen-time-limit=0", "--patchgen-time-limit takes a number of seconds, not '0'"),
