@@ -141,6 +141,7 @@ class ServiceSettings:
         workers: how many runs are carried out at once by this process; 0 leaves them to other machines.
         isolation: ``auto`` takes what works of ``bubblewrap`` and ``podman``, in this order.
         index_url: the package index that is asked for releases, and that environments are installed from.
+        cluster: address of the Ray cluster that does what takes long in runs of trusted repositories; empty for none.
         release_requests: cron expression of when repositories get the pull request for a release; empty for never.
         file: where this was read; none where there was no file.
     """
@@ -154,6 +155,7 @@ class ServiceSettings:
     workers: int = 1
     isolation: str = "auto"
     index_url: str = _PACKAGE_INDEX
+    cluster: str = ""
     release_requests: str = "0 6 * * 1"
     limits: RunLimits = RunLimits()
     calls: CallLimits = CallLimits()

@@ -10,6 +10,7 @@ from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.project.pyproject import read_toml
+from patchgen_core.workers.addresses import SCHEME
 from patchgen_service.settings import (
     CallLimits,
     GithubAppSettings,
@@ -203,6 +204,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a cron expression such as '0 6 * * 1', or empty",
     ),
     "isolation": (lambda name: name in _ISOLATIONS, f"one of {', '.join(_ISOLATIONS)}"),
+    "cluster": (lambda text: not text or text.startswith(SCHEME), "an address such as ray://host:10001"),
     "public_url": (lambda url: not url or _is_url(url, ("http", "https")), "an address that begins with https://"),
     "database": (
         lambda url: not url or _is_url(url, ("sqlite", "postgresql")),

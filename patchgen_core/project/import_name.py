@@ -18,7 +18,7 @@ def refuse_other_patchgen() -> None:
     if imported is None:
         return
     site = os.path.dirname(imported)
-    if os.path.realpath(imported) != os.path.realpath(_OWN):
+    if not _is_own(imported):
         owner = f"{_NAME} {_other_version(site)}".strip()
         message = f"'import {_NAME}' finds {owner} in '{site}', not pytest-patchgen: both have that import name"
         raise PatchgenError(message, None, _HINT)
@@ -36,6 +36,17 @@ def _imported_folder() -> str | None:
         return None
     origin = spec.origin if spec is not None else None
     return os.path.dirname(os.path.abspath(origin)) if origin else None
+
+
+def _is_own(folder: str) -> bool:
+    """Whether a folder is this package's; on nodes of a cluster, which get it in parts, its own text tells."""
+    if os.path.isdir(_OWN):
+        return os.path.realpath(folder) == os.path.realpath(_OWN)
+    try:
+        with open(os.path.join(folder, "__init__.py"), encoding="utf-8") as file:
+            return any(line.rstrip() == "import patchgen_core" for line in file)
+    except OSError:
+        return False
 
 
 def _other_version(site: str) -> str:

@@ -206,6 +206,7 @@ def make_workplace(settings: ServiceSettings, context: JobContext) -> Workplace:
         _read_limits(limits, limits.seconds),
         _read_limits(limits, limits.install_seconds),
         settings.pip_index,
+        settings.cluster,
     )
 
 

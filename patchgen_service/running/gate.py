@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from patchgen_core.checks.result import CheckResult, pack, unpack, with_paths
+from patchgen_core.checks.settings import JOBS
 from patchgen_core.project.cache_folder import ENVIRONMENT as CACHE_FOLDER
 from patchgen_core.syntax.diffs import apply_diff
 from patchgen_service.environments import PythonEnvironment
@@ -45,15 +46,21 @@ def run_gate(
     tell: Tell,
     should_stop: Callable[[], bool],
     hidden: tuple[Path, ...] = (),
+    cluster: str = "",
 ) -> Exit:
     """Run the gate over a project and tell what it says; a GateProblem where it came to no end of its own.
 
-    An exit that has a message is that of a gate which was ended.
+    An exit that has a message is that of a gate which was ended. ``cluster`` is the address of the Ray cluster that
+    does what takes long; code in the box then has the network.
     """
     reader = _StreamReader(run, project, checkout, tell)
     box = make_box(project, checkout, environment, kind, limits, hidden)
     names = ",".join(checks)
     command = [str(environment.python), "-m", "patchgen_core", "gate", "--stream=-", "--no-color"]
+    if cluster:
+        variables = {name: value for name, value in box.environment.items() if name != JOBS}
+        box = replace(box, has_network=True, environment=variables)
+        command.append(f"--on={cluster}")
     try:
         exit = run_command(kind, box, [*command, *([f"--checks={names}"] if names else [])], reader.take, should_stop)
     except OSError as error:
@@ -82,7 +89,7 @@ def make_box(
         **_OFFLINE,
         **({} if kind == "none" else {CACHE_FOLDER: "/tmp/patchgen-cache"}),
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
-        "PATCHGEN_JOBS": "1",  # so many runs as the service starts are beside each other, within their limits
+        JOBS: "1",  # so many runs as the service starts are beside each other, within their limits
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
     }

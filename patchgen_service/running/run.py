@@ -30,6 +30,7 @@ class Workplace:
         hidden: folders of the service, which no run sees.
         install_limits: of making an environment.
         index: URL of the package index; empty for pip's own.
+        cluster: address of the Ray cluster that trusted repositories are checked on; empty for none.
     """
 
     work: Path
@@ -39,6 +40,7 @@ class Workplace:
     limits: Limits = field(default_factory=Limits)
     install_limits: Limits = field(default_factory=Limits)
     index: str = ""
+    cluster: str = ""
 
 
 class _RunProblem(Exception):
@@ -125,7 +127,9 @@ def _run_projects(
         limits = replace(place.limits, seconds=max(0.0, until - time.monotonic()))
         try:
             where = (checkout, environment, kind, limits)
-            exit = run_gate(order.run, project, order.checks, *where, no_effects.take, should_stop, place.hidden)
+            cluster = place.cluster if order.is_trusted else ""
+            told = (no_effects.take, should_stop, place.hidden, cluster)
+            exit = run_gate(order.run, project, order.checks, *where, *told)
         except GateProblem as error:
             problems.append(f"In the project '{project}' {error}.")
             continue

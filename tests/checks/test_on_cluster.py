@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,16 @@ from typing import Any
 import pytest
 
 from patchgen_core.checks.checked_in.compare import fix
-from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
+from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.registry import BUILT_IN
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import Settings
+from tests.conftest import PATCH, TABLE, UPSTREAM_TEXT, Workspace
 from tools.ray_cluster import start_cluster
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 NAMES = ("a", "b", "c", "d", "e", "f")
 SLOW_IMPORT = """
 
@@ -124,6 +130,51 @@ def test_an_interrupt_ends_everything_on_the_cluster(with_site: Workspace) -> No
         assert process.returncode == 130, output + errors
         assert "Traceback" not in errors
         until(lambda: not any(map(is_running, started(work))))
+
+
+def test_kernels_run_where_the_cluster_has_what_they_are_made_for(
+    work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that only claims to have an NPU gets the kernel for one, and is found out; the other gets the rest."""
+    work.write("no_more.py", "")
+    work.write("pyproject.toml", f'{TABLE}kernels = ["no_more"]\n')
+    (kernel,) = (info for info in BUILT_IN if info.name == "kernel")
+    session = Session(work.project, Settings(caching=False))
+    with start_cluster(2, NPU=1) as cluster:
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        try:
+            gate = Gate(session, [kernel], None, "ray")
+            items = gate.items([], [work.root])
+            names = [f"kernel[rms_norm-standard-{name}]" for name in ("eager", "npu")]
+            results = list(gate.run([item for item in items if item.name in names]))
+        finally:
+            session.close()
+    on_cpu, on_npu = results
+    assert on_cpu.status == "clean", on_cpu.errors
+    (error,) = on_npu.errors
+    assert re.search(r"node '.+' .* is refused: models should run on 'npu'", error.message)
+
+
+def test_a_model_of_the_zoo_on_two_nodes_of_which_one_is_killed(tmp_path: Path) -> None:
+    report, stream = tmp_path / "report.json", tmp_path / "stream"
+    command = [sys.executable, "-m", "patchgen_core", "gate", "--no-cache", "--level=quick", f"--report={report}"]
+    command += ["--checks=drift,import,parity,plan,converter", f"--stream={stream}", "examples/zoo/mixtral"]
+
+    def read_results() -> list[Any]:
+        results: list[Any] = json.loads(report.read_text())["results"]
+        assert all(result.pop("seconds") > 0 for result in results)
+        return results
+
+    done = subprocess.run([*command, "--jobs=1"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    here = read_results()
+    with start_cluster(2) as cluster:
+        environment = {**os.environ, "RAY_ADDRESS": cluster.address}
+        process = subprocess.Popen([*command, "--on=ray"], cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+        until(lambda: stream.exists() and '"check":"import"' in stream.read_text().replace(" ", ""))
+        cluster.kill_node()
+        assert process.wait(900) == 0
+    assert read_results() == here
 
 
 def test_a_cluster_without_a_gpu_is_refused_and_so_is_xdist_beside_one(with_site: Workspace) -> None:

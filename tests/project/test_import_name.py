@@ -58,3 +58,17 @@ def test_one_whose_files_are_elsewhere_does_no_harm(gated: Workspace, tmp_path: 
     install_own(tmp_path)
     install_other(tmp_path / "last")
     assert check(gated, tmp_path, tmp_path / "last") == (0, "1 config: 1 clean.\n")
+
+
+def test_parts_of_this_package_in_two_folders_are_it(gated: Workspace, tmp_path: Path) -> None:
+    """So nodes of a cluster have it; another distribution is still told from it there."""
+    install_own(tmp_path / "all")
+    for name in ("patchgen", "patchgen_core"):
+        (tmp_path / f"of-{name}").mkdir()
+        shutil.move(tmp_path / "all" / name, tmp_path / f"of-{name}")
+    parts = [tmp_path / "of-patchgen", tmp_path / "of-patchgen_core"]
+    assert check(gated, *parts) == (0, "1 config: 1 clean.\n")
+    install_other(tmp_path / "first")
+    code, text = check(gated, tmp_path / "first", *parts)
+    assert code == 2
+    assert f"'import patchgen' finds patchgen 0.1.0 in '{tmp_path / 'first'}'" in text

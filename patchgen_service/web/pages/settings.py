@@ -198,6 +198,7 @@ def _facts(settings: ServiceSettings) -> list[tuple[str, str]]:
     facts = [(name, str(getattr(settings, name))) for name in ("host", "port", "workers", "isolation", "index_url")]
     facts += [("database", "PostgreSQL" if settings.database.startswith("postgresql") else "SQLite")]
     facts += [("address", settings.base_url), ("mail", settings.mail.server or "none")]
+    facts += [("cluster", settings.cluster or "none")]
     facts += [
         (f"limit of {name.replace('_mib', ' in MiB')}", str(value)) for name, value in asdict(settings.limits).items()
     ]

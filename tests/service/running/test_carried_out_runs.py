@@ -19,6 +19,7 @@ from patchgen_service.isolation.probe import Isolation
 from patchgen_service.running.events import Ended, Event, FileArrived, ResultArrived, Started
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.run import Workplace, carry_out
+from tools.ray_cluster import start_cluster
 
 LIMITS = Limits(seconds=30, memory=1024 * MEBIBYTE, processes=64, disk=16 * MEBIBYTE, output=4 * MEBIBYTE)
 CHECKS = ("drift", "contract")
@@ -91,6 +92,26 @@ def test_drifted_commit_brings_the_files_that_its_configs_make(project: GitProje
     path = "models/toy/generated/patched_modeling_toy.py"
     assert files == {path: (project.folder / path).read_text()}
     assert before != project.git("rev-parse", "HEAD")
+
+
+@pytest.mark.slow
+def test_runs_of_trusted_repositories_use_the_cluster_and_others_do_not(
+    project: GitProject, place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(project.folder))  # nodes have the repository's upstream installed
+    checks = ("drift", "contract", "import")
+    limits = dataclasses.replace(LIMITS, seconds=300, memory=8192 * MEBIBYTE, processes=512)
+    here, events = carry(project, dataclasses.replace(place, limits=limits), checks=checks, is_trusted=True)
+    assert here == Ended("1-1-abc", "finished"), here
+    with start_cluster(1) as cluster:
+        address = f"ray://127.0.0.1:{cluster.port}"
+        place = dataclasses.replace(place, limits=limits, cluster=address)
+        ended, others = carry(project, place, checks=checks, is_trusted=True)
+        assert (ended, results(others)) == (here, results(events)), ended
+    ended, _ = carry(project, place, checks=checks, is_trusted=True)
+    assert (ended.ending, address in ended.message) == ("infrastructure_error", True), ended
+    ended, others = carry(project, place, checks=checks)
+    assert (ended, results(others)) == (here, results(events))
 
 
 def move_below(project: GitProject, folder: str) -> None:
