@@ -139,6 +139,7 @@ bench: .venv/installed  ## what everything costs; those of what is kept and the 
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/kept.py
 	$(BIN)/python benchmarks/watch.py
+	-$(BIN)/python benchmarks/editor.py
 	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/runs.py

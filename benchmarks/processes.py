@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -67,6 +68,23 @@ def tree_memory(command: list[str], root: Path, environment: Mapping[str, str] |
                 return peak / _MIB
             peak = max(peak, sum(map(_proportional_size, _tree(process.pid))))
             time.sleep(_BETWEEN_SAMPLES)
+
+
+def descendants_memory(process: int) -> float | None:
+    """The MiB that all processes below one hold together now; None where there is no ``/proc``."""
+    if not Path("/proc/self/smaps_rollup").is_file():
+        return None
+    return sum(map(_proportional_size, _tree(process) - {process})) / _MIB
+
+
+def descendants_cpu(process: int) -> float:
+    """The processor seconds that all processes below one have taken, with those of them that have ended."""
+    ticks = 0
+    for each in _tree(process) - {process}:
+        with contextlib.suppress(OSError):  # it has ended
+            fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -9,11 +9,12 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import PriorityQueue
+from queue import Empty, PriorityQueue
 from typing import Any
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.worker import Worker, WorkerDied
-from patchgen_lsp.request import Request
+from patchgen_lsp.request import REST, Request
 
 ANALYSIS = "patchgen_lsp.analysis.answering:answer"
 """What loads and generates configs."""
@@ -24,6 +25,8 @@ AUTHORING = "patchgen_lsp.authoring.answering:answer"
 
 
 _END = 2
+_IDLE = 0.5
+"""Seconds without a question after which a process rests."""
 
 
 @dataclass(order=True)
@@ -62,8 +65,15 @@ class Analyst:
         return await asyncio.wrap_future(future)
 
     def _answer_all(self) -> None:
+        is_rested = True
         while True:
-            question = self._questions.get()
+            try:
+                question = self._questions.get(timeout=None if is_rested else _IDLE)
+            except Empty:
+                is_rested = True
+                self._rest()
+                continue
+            is_rested = self._is_brief
             if question.rank == _END:
                 return
             if not question.future.set_running_or_notify_cancel():
@@ -72,6 +82,10 @@ class Analyst:
                 question.future.set_result(self._ask(question.request))
             except Exception as error:
                 question.future.set_exception(error)
+
+    def _rest(self) -> None:
+        with contextlib.suppress(PatchgenError, WorkerDied, OSError):  # the next question starts another process
+            self._ask(Request(REST, Path()))
 
     def _ask(self, request: Request) -> Any:
         try:

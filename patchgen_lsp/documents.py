@@ -19,7 +19,7 @@ from patchgen_lsp.standings import Standings
 
 PAUSE = 0.06
 """Seconds without a keystroke after which the text is analysed."""
-LONG_PAUSE = 0.6
+LONG_PAUSE = 1.5
 """Seconds after which the other open configs are, which keep a person's questions waiting."""
 
 

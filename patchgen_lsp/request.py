@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+REST = "rest"
+"""The kind of what is asked where nobody asks anything: the process tidies up."""
+
 
 @dataclass(frozen=True)
 class Request:

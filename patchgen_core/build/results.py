@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from patchgen_core.codegen.plan import Plan
     from patchgen_core.config.loading import LoadedConfig
     from patchgen_core.project.project import Project
+    from patchgen_core.syntax.source import SourceFile
 
 Status = Literal["clean", "drifted", "fixed", "error"]
 CauseKind = Literal[
@@ -65,6 +66,13 @@ class Artifact:
     def diff_path(self) -> Path:
         """Where the diff goes: beside the module."""
         return self.path.with_suffix(".diff")
+
+    @cached_property
+    def source(self) -> SourceFile:
+        """The module, parsed."""
+        from patchgen_core.syntax.source import parse_source
+
+        return parse_source(self.path, self.text)
 
     @cached_property
     def base(self) -> str:

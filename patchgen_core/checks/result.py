@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from patchgen_core.build.results import Cause, ConfigResult
+from patchgen_core.build.results import Cause, ConfigResult, FileDrift
 from patchgen_core.errors import Location, Problem, display_path
 
 TENSORS, LAYERS, BACKWARD = "tensors", "layers", "layers, backward"
@@ -164,12 +164,10 @@ def with_errors(result: CheckResult, errors: Iterable[Problem]) -> CheckResult:
     return replace(result, errors=errors, status=status, reason="" if errors else result.reason)
 
 
-def drift_result(result: ConfigResult) -> CheckResult:
-    """The record of a drift check."""
+def drift_result(result: ConfigResult, with_diffs: bool = True) -> CheckResult:
+    """The record of a drift check; the diffs of large files take as long as all else."""
     outcome = result.outcome
-    files = tuple(
-        FileDifference(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files
-    )
+    files = tuple(_difference(file) if with_diffs else _bare_difference(file) for file in result.files)
     return CheckResult(
         outcome.label,
         str(outcome.path),
@@ -185,6 +183,14 @@ def drift_result(result: ConfigResult) -> CheckResult:
         loading_reason=outcome.loading_reason,
         notes=(f"not cached: {outcome.uncacheable}",) if outcome.uncacheable and outcome.loading == "stubbed" else (),
     )
+
+
+def _difference(file: FileDrift) -> FileDifference:
+    return FileDifference(str(file.path), file.old is None, _clean(file.diff), _clean(file.telling_diff))
+
+
+def _bare_difference(file: FileDrift) -> FileDifference:
+    return FileDifference(str(file.path), file.old is None, "", "")
 
 
 def orphans_result(path: Path, orphans: Sequence[Path], status: Status) -> CheckResult:

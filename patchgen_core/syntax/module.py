@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cached_property
+from typing import Any, TypeVar
 
 from patchgen_core.syntax.index import ModuleIndex
 from patchgen_core.syntax.instances import InstanceAttributes, LocalExpression, find_instance_attributes
@@ -12,12 +14,24 @@ from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.scopes import Call, NameReference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile
 
+N = TypeVar("N", bound=ast.AST)
+T = TypeVar("T")
+
 
 class Module:
     """A module that rules look at; one that was generated has no name."""
 
     def __init__(self, source: SourceFile, name: str = "") -> None:
         self.source, self.name = source, name
+        self._known: dict[tuple[Callable[..., Any], int], Any] = {}
+
+    def once(self, find: Callable[[Module, N], T], node: N) -> T:
+        """What a function finds out about a node of the tree, which it is asked for once."""
+        key = (find, id(node))
+        if key not in self._known:
+            self._known[key] = find(self, node)
+        answer: T = self._known[key]
+        return answer
 
     @property
     def tree(self) -> ast.Module:
@@ -38,6 +52,16 @@ class Module:
     def calls(self) -> list[Call]:
         """Every call."""
         return self._analysis[0].calls
+
+    @cached_property
+    def calls_by_class(self) -> dict[str, list[Call]]:
+        """The calls in methods, by the class."""
+        calls: dict[str, list[Call]] = {}
+        for call in self.calls:
+            name, _, method = call.owner.partition(".")
+            if method:
+                calls.setdefault(name, []).append(call)
+        return calls
 
     @property
     def strings(self) -> list[tuple[ast.Constant, str]]:

@@ -128,10 +128,12 @@ def decorator_names(node: Definition) -> set[str]:
 
 def inside(node: ast.AST) -> Iterator[ast.AST]:
     """What a function's body holds, without the functions and classes defined in it."""
-    for child in ast.iter_child_nodes(node):
+    waiting = list(ast.iter_child_nodes(node))[::-1]
+    while waiting:
+        child = waiting.pop()
         yield child
         if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
-            yield from inside(child)
+            waiting += list(ast.iter_child_nodes(child))[::-1]
 
 
 def docstring_of(node: ast.AST) -> ast.stmt | None:

@@ -17,8 +17,9 @@ _State = tuple[int, int, int]
 class ParsedFiles(SourceCache):
     """Parses a file again only when it has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_lines: int = MOST_LINES) -> None:
         super().__init__()
+        self._most_lines = most_lines
         self._states: dict[Path, _State | None] = {}
 
     def get(self, path: Path) -> SourceFile:
@@ -40,7 +41,7 @@ class ParsedFiles(SourceCache):
         """Forget the files that were used least recently, when there are more than are kept."""
         total = self._count()
         for path, source in list(self._files.items()):
-            if total <= MOST_LINES:
+            if total <= self._most_lines:
                 return
             total -= source.text.count("\n")
             self._forget(path)
@@ -48,7 +49,7 @@ class ParsedFiles(SourceCache):
     @property
     def has_room(self) -> bool:
         """Whether it holds less than half of what it may."""
-        return self._count() < MOST_LINES // 2
+        return self._count() < self._most_lines // 2
 
     def _count(self) -> int:
         return sum(source.text.count("\n") for source in self._files.values())

@@ -18,7 +18,7 @@ from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_lsp.analysis.diagnostics import Page, diagnose, diagnose_problems
 from patchgen_lsp.analysis.workbench import Workbench
-from patchgen_lsp.request import Request
+from patchgen_lsp.request import REST, Request
 
 _ROOM = "patchgen_lsp.analysis"
 _FEATURES = {
@@ -35,8 +35,8 @@ _FEATURES = {
     "hints": f"{_ROOM}.lenses:list_hints",
 }
 """Where the question of each kind is answered: ``module:function``, of a workbench and a request."""
-_MOST_GARBAGE = 50
-"""Requests after which cycles are looked for: syntax trees are full of them."""
+_MOST_GARBAGE = 100_000
+"""New objects after which cycles are looked for among them; among all, which takes a moment, where nobody waits."""
 
 
 class _Desk:
@@ -44,7 +44,6 @@ class _Desk:
 
     def __init__(self) -> None:
         self._benches: dict[Path, tuple[Project, Workbench]] = {}
-        self.requests = 0
 
     def bench(self, path: Path) -> Workbench:
         """The workbench of a file's project; a PatchgenError where there is none, or its settings are wrong."""
@@ -75,9 +74,11 @@ def answer(request: Request) -> tuple[Any, bool]:
 
 
 def _answer(desk: _Desk, request: Request) -> Any:
-    desk.requests += 1
-    if desk.requests % _MOST_GARBAGE == 0:
+    if request.kind == REST:
         gc.collect()
+        return None
+    if gc.get_count()[0] > _MOST_GARBAGE:
+        gc.collect(1)
     if request.kind == "check":
         return _check(desk, request)
     if request.kind == "refresh":
@@ -107,7 +108,7 @@ def _check(desk: _Desk, request: Request) -> Any:
     if not path.name.endswith(CONFIG_SUFFIX) or path.name == PYPROJECT:
         return []
     bench.show(request.texts)
-    analysis = bench.analyse(path)
+    analysis = bench.judge(path)
     page = Page(path, bench.sources.text(path).split("\n"), request.units, cache_folder(bench.project))
     standings = request.more.get("standings", ())
     return diagnose(page, analysis, standings, bench.sources.has_unsaved())

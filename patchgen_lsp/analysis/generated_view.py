@@ -13,7 +13,7 @@ from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import read_text
 from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.syntax.nodes import Definition
-from patchgen_core.syntax.source import SourceFile, parse_source
+from patchgen_core.syntax.source import SourceFile
 from patchgen_lsp.analysis.workbench import Workbench
 
 
@@ -37,7 +37,7 @@ class GeneratedView:
 def view_generated(bench: Workbench, config: Path) -> list[GeneratedView]:
     """What the configs of a file make, or made before it was half-typed."""
     artifacts = bench.last_good(config).artifacts
-    return [GeneratedView(config, artifact, parse_source(artifact.path, artifact.text)) for artifact in artifacts]
+    return [GeneratedView(config, artifact, artifact.source) for artifact in artifacts]
 
 
 def is_generated_file(path: Path) -> bool:

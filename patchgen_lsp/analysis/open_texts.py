@@ -11,6 +11,9 @@ from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_core.watch.sources import ParsedFiles
 
+MOST_LINES = 30_000
+"""Lines of the files that are kept."""
+
 
 class OpenTexts(ParsedFiles):
     """Parses a file again only when it or its unsaved text has changed; an unsaved text stands for its file.
@@ -19,7 +22,7 @@ class OpenTexts(ParsedFiles):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MOST_LINES)
         self.revision = self.epoch = 0
         self._texts: dict[Path, str] = {}
         self._parsed: dict[Path, SourceFile] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from patchgen_core.project.project import Project
 from patchgen_lsp.analysis.open_texts import OpenTexts
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
 
-MOST_ANALYSES = 8
+MOST_ANALYSES = 4
 """Configs whose results are held, with their syntax trees; those that were asked for least recently go."""
 
 UNSAVED = "unsaved"
@@ -36,19 +36,20 @@ UNSAVED = "unsaved"
 class Analysis:
     """What became of a config file with one text of it.
 
-    ``results`` are those of drift and contracts; ``problems`` say why there are none. ``inputs`` are what its text was
-    and what else it depends on, as far as that is known.
+    ``results`` are those of drift and contracts; ``problems`` say why there are none. ``states`` are what its text was
+    and what else it depends on, ``traces`` says where that stands.
     """
 
     outcomes: tuple[Outcome, ...] = ()
     results: tuple[CheckResult, ...] = ()
     problems: tuple[Problem, ...] = ()
-    inputs: tuple[object, ...] = ()
+    traces: _Traces | None = None
+    states: tuple[object, ...] = ()
 
     @property
-    def is_traceable(self) -> bool:
-        """Whether it is known what it depends on."""
-        return _are_traceable(self.outcomes)
+    def verdict(self) -> Analysis:
+        """The same without what it was made from, which holds syntax trees."""
+        return replace(self, outcomes=())
 
     @property
     def artifacts(self) -> tuple[Artifact, ...]:
@@ -61,6 +62,14 @@ class Analysis:
         return [find_move(artifact) for artifact in self.artifacts]
 
 
+@dataclass(frozen=True)
+class _Traces:
+    """What an analysis depends on beside the config's text, and the files that it is about."""
+
+    inputs: tuple[Input, ...]
+    outputs: tuple[Path, ...]
+
+
 class Workbench:
     """The analyses of one project's configs."""
 
@@ -69,6 +78,7 @@ class Workbench:
         self.sources = OpenTexts()
         self._analyses: dict[Path, Analysis] = {}
         self._last_good: dict[Path, Analysis] = {}
+        self._verdicts: dict[Path, Analysis] = {}
         self._contracts: tuple[int, Contracts] | None = None
 
     def show(self, texts: Mapping[Path, str]) -> None:
@@ -77,19 +87,27 @@ class Workbench:
 
     def forget_failures(self) -> None:
         """Have configs made again of which it is not known what they depend on, such as those with errors."""
-        self._analyses = {path: each for path, each in self._analyses.items() if each.is_traceable}
+        self._analyses = {path: each for path, each in self._analyses.items() if each.traces is not None}
+        self._verdicts = {path: each for path, each in self._verdicts.items() if each.traces is not None}
         self._contracts = None
 
     def analyse(self, path: Path) -> Analysis:
         """What became of a config file as it is now; made only where something that it depends on has changed."""
         last = self._analyses.get(path)
-        if last is not None and last.inputs == self._read(path, last.outcomes):
+        if last is not None and last.states == self._read(path, last.traces):
             return last
         analysis = self._make(path)
         self._hold(self._analyses, path, analysis)
+        self._verdicts[path] = analysis.verdict
         if analysis.artifacts:
             self._hold(self._last_good, path, analysis)
         return analysis
+
+    def judge(self, path: Path) -> Analysis:
+        """The same, perhaps without what was made: of many configs only the verdicts are held."""
+        verdict = self._verdicts.get(path)
+        is_current = verdict is not None and verdict.states == self._read(path, verdict.traces)
+        return verdict if verdict is not None and is_current else self.analyse(path)
 
     def last_good(self, path: Path) -> Analysis:
         """What a config file made when it last made something; that of the file as it is, where it never was asked."""
@@ -110,11 +128,12 @@ class Workbench:
             self.sources.get(path)
             outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path))
             compared = [compare(outcome) for outcome in outcomes]
-            results = [drift_result(result) for result in compared]
+            results = [drift_result(result, with_diffs=False) for result in compared]
             results += list(self._examine(compared))
         except PatchgenError as error:
-            return Analysis(problems=error.problems, inputs=self._read(path, ()))
-        return Analysis(tuple(outcomes), tuple(results), inputs=self._read(path, outcomes))
+            return Analysis(problems=error.problems, states=self._read(path, None))
+        traces = _trace(outcomes)
+        return Analysis(tuple(outcomes), tuple(results), traces=traces, states=self._read(path, traces))
 
     def _loader(self, path: Path) -> Loader:
         """What loads a config: with stubs alone while it is being typed, because an import for real costs seconds."""
@@ -137,16 +156,13 @@ class Workbench:
                 examined = contracts.examine(artifact, result.outcome.path)
                 yield hold_back(examined, CONTRACT, baseline) if baseline is not None else examined
 
-    def _read(self, path: Path, outcomes: Iterable[Outcome]) -> tuple[object, ...]:
-        """The states of everything that outcomes depend on; of the open texts alone where that is not known."""
-        outcomes = list(outcomes)
-        if not _are_traceable(outcomes):
+    def _read(self, path: Path, traces: _Traces | None) -> tuple[object, ...]:
+        """The states of everything that an analysis depends on; of the open texts alone where that is not known."""
+        if traces is None:
             return (self.sources.text(path), self.sources.revision)
         reader = InputReader(self.project)
-        inputs = sorted({each for outcome in outcomes for each in outcome.inputs or {}})
-        states: list[object] = [self.sources.text(path), *(self._state(reader, each) for each in inputs)]
-        outputs = [file for outcome in outcomes if (file := outcome.output) is not None]
-        return (*states, *(_stamp(file) for output in outputs for file in (output, output.with_suffix(".diff"))))
+        states: list[object] = [self.sources.text(path), *(self._state(reader, each) for each in traces.inputs)]
+        return (*states, *(_stamp(file) for out in traces.outputs for file in (out, out.with_suffix(".diff"))))
 
     def _state(self, reader: InputReader, each: Input) -> object:
         kind, name = each
@@ -164,8 +180,12 @@ class _StubLoader(Loader):
         raise PatchgenError(message, Location(str(path)), hint, code=UNSAVED)
 
 
-def _are_traceable(outcomes: Sequence[Outcome]) -> bool:
-    return bool(outcomes) and not any(o.inputs is None or o.uncacheable or o.artifact is None for o in outcomes)
+def _trace(outcomes: Sequence[Outcome]) -> _Traces | None:
+    """What outcomes depend on; None where that is not known."""
+    if not outcomes or any(o.inputs is None or o.uncacheable or o.artifact is None for o in outcomes):
+        return None
+    inputs = sorted({each for outcome in outcomes for each in outcome.inputs or {}})
+    return _Traces(tuple(inputs), tuple(file for outcome in outcomes if (file := outcome.output) is not None))
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.watch import events, sources
+from patchgen_core.watch import events
 from patchgen_core.watch.events import Batch, Watcher
 from patchgen_core.watch.sources import ParsedFiles
 
@@ -89,11 +89,8 @@ def test_a_changed_file_that_looks_the_same_is_parsed_again(tmp_path: Path) -> N
     assert kept.get(path).text == "x = 2\n"
 
 
-def test_the_files_that_were_used_least_recently_are_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "MOST_LINES", 4)
-    kept, paths = ParsedFiles(), [tmp_path / name for name in ("a.py", "b.py", "c.py")]
+def test_the_files_that_were_used_least_recently_are_forgotten(tmp_path: Path) -> None:
+    kept, paths = ParsedFiles(most_lines=4), [tmp_path / name for name in ("a.py", "b.py", "c.py")]
     for path in paths:
         path.write_text("x = 1\ny = 2\n")
     first, second, _ = map(kept.get, paths)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -92,8 +93,12 @@ class Definitions:
         return self.lines == other.lines or forms(self) == forms(other)
 
 
-def read_definitions(text: str) -> dict[str, Definitions]:
-    """The definitions of a module by their dotted names, in its order; a SyntaxError or ValueError for no Python."""
+@functools.lru_cache(maxsize=2)
+def read_definitions(text: str) -> Mapping[str, Definitions]:
+    """The definitions of a module by their dotted names, in its order; a SyntaxError or ValueError for no Python.
+
+    Those of the last two texts are kept: while a config is edited, the checked-in module is compared with many.
+    """
     lines = re.split(r"\r\n|\r|\n", text)
     definitions: dict[str, Definitions] = {}
     for node in parse_bytes(text).body:

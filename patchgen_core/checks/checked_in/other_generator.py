@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from patchgen_core.build.results import Artifact, Cause
@@ -136,7 +136,7 @@ def _single_imports(statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _definition_edits(
-    changes: Changes, before: dict[str, Definitions], after: dict[str, Definitions], old: list[str]
+    changes: Changes, before: Mapping[str, Definitions], after: Mapping[str, Definitions], old: list[str]
 ) -> Iterator[_Edit]:
     classes = {name for name in changes.changed if any(isinstance(node, ast.ClassDef) for node in after[name].nodes)}
     inside = {

@@ -20,16 +20,19 @@ ANY_NAME = frozenset(["__getattr__", "__getattribute__"])
 """Methods by which instances have attributes that no text names."""
 
 
-def own_members(cls: Class) -> set[str] | None:
+def own_members(cls: Class) -> frozenset[str] | None:
     """The methods and attributes that a class adds to those of its bases; None when some of them cannot be told."""
-    names = declared_members(cls)
-    for call in cls.module.calls:
-        if call.owner.startswith(f"{cls.name}."):
-            registered = _registered(call.node)
-            if registered is None:
-                return None
-            names |= registered
-    return names
+    return cls.module.once(_own_members, cls.node)
+
+
+def _own_members(module: Module, node: ast.ClassDef) -> frozenset[str] | None:
+    names = declared_members(Class(module, node))
+    for call in module.calls_by_class.get(node.name, ()):
+        registered = _registered(call.node)
+        if registered is None:
+            return None
+        names |= registered
+    return frozenset(names)
 
 
 def declared_members(cls: Class) -> set[str]:
@@ -100,7 +103,7 @@ def find_lineage(subject: Subject, name: str) -> Lineage | None:
                 continue
             for base in filter(None, line):
                 own = own_members(base)
-                if own is None or own & ANY_NAME or base.node.keywords or _is_open(base):
+                if own is None or own & ANY_NAME or base.node.keywords or base.module.once(_is_open, base.node):
                     return None
                 names |= own
                 outside += [(base.module, node) for node in base.node.bases if not _is_here(base.module, node)]
@@ -111,9 +114,9 @@ def _is_here(module: Module, base: ast.expr) -> bool:
     return isinstance(base, ast.Name) and module.cls(base.id) is not None
 
 
-def _is_open(cls: Class) -> bool:
+def _is_open(_: Module, cls: ast.ClassDef) -> bool:
     """Whether the code of a class may give its instances attributes of any name."""
-    functions = [(function, instance_name(function)) for function in all_methods(cls.node)]
+    functions = [(function, instance_name(function)) for function in all_methods(cls)]
     dictionaries = any(
         (isinstance(node, ast.Attribute) and node.attr == "__dict__" and last_name(node.value) == instance)
         or (called_name(node) == "vars" and bool(getattr(node, "args", ())))

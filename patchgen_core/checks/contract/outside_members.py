@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Set
 from functools import cached_property
 from pathlib import Path
 
@@ -84,7 +85,7 @@ class OutsideMembers:
         module, node = self._library.find(home, name) or (None, None)
         if module is None or not isinstance(node, ast.ClassDef):
             return None
-        names = own_members(Class(module, node))
+        names: Set[str] | None = own_members(Class(module, node))
         if names is None and home.startswith(f"{self._package}.") and not home.startswith(f"{self._package}.models."):
             names = declared_members(Class(module, node)) | _strings(node)
         if names is None or names & ANY_NAME:
@@ -94,8 +95,8 @@ class OutsideMembers:
             more = self._read(module.name, last_name(base)) if is_here else self._of(module, base)
             if more is None:
                 return None
-            names |= more
-        return names
+            names = names | more
+        return set(names)
 
 
 def _strings(node: ast.AST) -> set[str]:

@@ -23,7 +23,7 @@ from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, clos
 from patchgen_core.project.project import Project
 from patchgen_core.project.severity_settings import ERROR, OFF, WARNING
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.workers.collector import without_collector
 
 PARITY = "parity"
@@ -188,7 +188,7 @@ class Contracts:
         upstream = self._upstream.get(source.path)
         if upstream is None or upstream.source is not source:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
-        generated = Module(parse_source(artifact.path, artifact.text))
+        generated = Module(artifact.source)
         read = (self._library, self.kernels, self._registries, self._own_modules)
         return Subject(self.project, artifact, generated, upstream, *read)
 

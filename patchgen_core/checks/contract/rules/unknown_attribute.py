@@ -9,6 +9,7 @@ from patchgen_core.checks.contract.members import Lineage, find_lineage
 from patchgen_core.checks.contract.outside_members import OutsideMembers, ProjectAssignments
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import closest
+from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.signatures import instance_name
 
@@ -85,11 +86,15 @@ def _set_elsewhere(subject: Subject) -> set[str]:
     """The attributes that either module assigns to something other than ``self``, or names in a string."""
     names: set[str] = set()
     for module in (subject.generated, subject.upstream):
-        names |= {str(string.value) for string, _ in module.strings}
-        for node in ast.walk(module.tree):
-            is_set = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-            if isinstance(node, ast.Attribute) and is_set and not _is_name(node.value, "self"):
-                names.add(node.attr)
+        names |= module.once(_set_in, module.tree)
+    return names
+
+
+def _set_in(module: Module, tree: ast.Module) -> set[str]:
+    names = {str(string.value) for string, _ in module.strings}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not _is_name(node.value, "self"):
+            names.add(node.attr)
     return names
 
 
