@@ -26,13 +26,13 @@ from patchgen_core.authoring.slim.slim import slim
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.merging.lines import merge_lines
-from patchgen_core.upgrade.merging.merge import merge_definition
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.rebasing import Rebaser
 from patchgen_core.upgrade.release_module import ReleaseModule
@@ -74,6 +74,7 @@ class Case:
 def read_cases(project: Project, old: Path, new: Path) -> tuple[list[Case], int]:
     """Every replacement whose target upstream changed, and how many patches there are."""
     sources, upstream = SourceCache(), SourceCache()
+    libraries = {folder: Library(replace(project, upstream=(folder,)), upstream) for folder in (old, new)}
     loader = Loader(project, sources)
     cases: list[Case] = []
     count = 0
@@ -82,7 +83,7 @@ def read_cases(project: Project, old: Path, new: Path) -> tuple[list[Case], int]
             sides = []
             for folder in (old, new):
                 module = find_upstream(loaded.config.source_module, (folder,))
-                sides.append(ReleaseModule(module, upstream.get(module.path), None, "folder"))
+                sides.append(ReleaseModule(module, upstream.get(module.path), libraries[folder], "folder"))
             count += sum(patch.kind in KINDS for patch in loaded.config.patches)
             cases += _cases(loaded, sides, sources)
     return cases, count
@@ -93,7 +94,7 @@ def _cases(loaded: LoadedConfig, sides: list[ReleaseModule], sources: SourceCach
     for patch in loaded.config.patches:
         texts = rebaser.texts(patch)
         if texts is not None and not texts.is_unchanged:
-            merged = merge_definition(texts.base, texts.ours, texts.theirs)
+            merged = rebaser.merge(patch, texts)
             yield Case(loaded.label, patch.target, patch.kind, texts.base, texts.ours, texts.theirs, merged)
 
 

@@ -55,7 +55,7 @@ class Row:
         verdict: what upgrade says of the target.
         risk: what upgrade says of the patch.
         merge: what upgrade makes of it: ``none`` where there is nothing to carry over, ``same`` where the patch has
-            it, ``clean``, ``kept`` where upstream deprecated the target, ``conflict``, or ``gone`` for a target or a
+            it, ``clean``, ``kept`` where it stays as it is all the same, ``conflict``, or ``gone`` for a target or a
             place.
         edits: the same once the project is slimmed: the worst for the target's edits.
         result: whether the patch carried over is ``the same`` code as people's, or ``different``; ``-`` for a
@@ -224,7 +224,7 @@ LABELS = {
     "none": "nothing to carry over",
     "same": "the patch has it already",
     "clean": "merges",
-    "kept": "stays, the target is deprecated",
+    "kept": "stays as it is",
     "gone": "the target or its place is gone",
     "conflict": "conflict",
 }

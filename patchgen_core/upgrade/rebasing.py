@@ -25,6 +25,8 @@ from patchgen_core.syntax.source import SourceCache, shift
 from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.carrying.carry import carry_edit
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
+from patchgen_core.upgrade.moves.put_back import put_back
+from patchgen_core.upgrade.moves.release_functions import ReleaseFunctions
 from patchgen_core.upgrade.package_configs import patches_of
 from patchgen_core.upgrade.rebasing_edits import rebase_edit
 from patchgen_core.upgrade.rebasing_together import rebase_together
@@ -73,15 +75,40 @@ class Rebaser:
         if patch is not None and patch.is_edit:
             return self._rebase_edit(patch, verdict)
         texts = self.texts(patch, verdict.new_name) if patch is not None and verdict.verdict in CARRIED else None
-        if texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
+        if patch is None or texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
             return None
         ours, text = texts.replacement, texts.ours
-        merged = self._as_it_is(patch, verdict, text) or merge_definition(texts.base, text, texts.theirs)
+        merged = self._as_it_is(patch, verdict, text) or self.merge(patch, texts)
         file = self.sources.get(Path(ours.location.file))
         needs = missing_imports(merged.text, file, self.new.source, self.new.upstream) if merged.text != text else ()
         diff = unified_diff(f"{text}\n", f"{merged.text}\n", ours.name, f"{ours.name} (carried over)")
         marked = "" if merged.is_clean else mark_conflicts(text, merged)
         return Rebase(ours.location, text, merged, diff, marked, needs)
+
+    def merge(self, patch: Patch, texts: Texts) -> Merged:
+        """The merge of a patch's texts. Where it has conflicts, code that upstream only moved between functions is put
+        back, if it merges cleanly then."""
+        merged = merge_definition(texts.base, texts.ours, texts.theirs)
+        if merged.is_clean or texts.replacement.is_class:
+            return merged
+        functions = ReleaseFunctions(read_target_name(patch), view_of(self.old), view_of(self.new))
+        result = put_back(texts.base, texts.theirs, functions)
+        if result.text == texts.theirs or not self._calls_the_same(texts.ours, result.calls, functions):
+            return merged
+        again = merge_definition(texts.base, texts.ours, result.text)
+        how = "kept" if again.how == "same" else again.how
+        return replace(again, how=how, notes=(*result.notes, *again.notes)) if again.is_clean else merged
+
+    def _calls_the_same(self, ours: str, calls: Sequence[ast.Call], functions: ReleaseFunctions) -> bool:
+        """Whether a replacement calls functions with what upstream passed to them, or the project's own instead."""
+        own = [node for node in ast.walk(ast.parse(ours)) if isinstance(node, ast.Call)]
+        replaced = {planned.dotted for planned in self._planned if planned.patch.kind in _COPIES}
+        for call in calls:
+            same = [node for node in own if ast.dump(node.func) == ast.dump(call.func)]
+            is_own = functions.dotted(call) in replaced
+            if not same or not (is_own or all(ast.dump(node) == ast.dump(call) for node in same)):
+                return False
+        return True
 
     def _as_it_is(self, patch: Patch | None, verdict: PatchVerdict, text: str) -> Merged | None:
         """A replacement that need not be merged, since upstream's function is there for others alone now; None where

@@ -113,7 +113,7 @@ class Merged:
     Attributes:
         text: with conflicts, our text with all that could be merged, and ours where it could not.
         how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``; ``kept``
-            where ours stays since upstream deprecated the target.
+            where ours stays since upstream deprecated the target, or only moved code of it between functions.
         notes: what was assumed on the way, such as an argument that was renamed on both sides.
     """
 

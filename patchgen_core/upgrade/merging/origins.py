@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.syntax.edits import Edit
+from patchgen_core.upgrade.merging.casts import is_cast_to_operand, keeps_dtype
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.flow import ValueUse, find_uses
 from patchgen_core.upgrade.merging.text import DefinitionText
@@ -35,10 +36,15 @@ def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) 
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     all_uses = {use for side in sides for use in side}
     is_known = _known_otherwise(sides[0], sides[1], set(by_label))
+    old: dict[object, ast.stmt] = {mine: before for before, mine in edits.old.items()}
     new_uses = []
     uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
     for use, node in uses.items():
-        if use not in all_uses and not is_known(use):
+        if use in all_uses or is_known(use):
+            continue
+        if _is_cast(use, node, old.get(use.source), sides):
+            edits.notes.append(f"upstream casts '{use.name}' to the dtype that it is added to, and so yours")
+        else:
             new_uses.append(NewUse(use, by_label.get(use.source), node))
     added = {node for node in statements(theirs.definition) if labels[node] is node}
     there = {(use.source, use.target, use.name) for use in uses}
@@ -77,6 +83,17 @@ def _known_otherwise(
         return is_same or (use.source, use.name, use.how) in replaced
 
     return is_known
+
+
+def _is_cast(use: ValueUse, node: ast.stmt, old: ast.stmt | None, sides: Sequence[Iterable[ValueUse]]) -> bool:
+    """Whether ours makes a value as upstream did, or of upstream's, in the same dtype, and uses it where upstream only
+    casts its own now; ``old`` is upstream's statement that ours makes it by, if any."""
+    ours, theirs = sides
+    is_ours = any((one.source, one.target, one.name) == (use.source, use.target, use.name) for one in ours)
+    is_theirs = any((one.target, one.name, one.how) == (use.target, use.name, use.how) for one in theirs)
+    source = use.source if isinstance(use.source, ast.stmt) else None
+    is_cast = use.how == ".to" and is_cast_to_operand(node, use.name) and keeps_dtype(source, use.name, old)
+    return is_cast and is_ours and is_theirs
 
 
 def _is_class(how: str) -> bool:

@@ -26,12 +26,19 @@ def deprecation(name: TargetName, old: ModuleView, new: ModuleView) -> str:
     before, after = _function(name, old), _function(name, new)
     if before is None or after is None or ast.dump(before.args) != ast.dump(after.args):
         return ""
-    warning = _warning(after)
-    if warning is None or _warning(before) is not None or any(_uses(new.source.tree, after.name, after)):
+    warning = deprecation_warning(after)
+    if warning is None or deprecation_warning(before) is not None or any(_uses(new.source.tree, after.name, after)):
         return ""
-    removal = _REMOVAL.search(ast.unparse(warning))
-    when = f", will remove it in {removal[1]}," if removal is not None else ""
+    release = find_removal(after)
+    when = f", will remove it in {release}," if release else ""
     return f"upstream deprecates it{when} and uses it nowhere"
+
+
+def find_removal(function: Function) -> str:
+    """The release in which a function says that upstream will remove it; empty where it says none."""
+    warning = deprecation_warning(function)
+    removal = _REMOVAL.search(ast.unparse(warning)) if warning is not None else None
+    return removal[1] if removal is not None else ""
 
 
 def find_own_callers(name: TargetName, patches: Iterable[PatchReplacement]) -> list[str]:
@@ -50,7 +57,7 @@ def _function(name: TargetName, view: ModuleView) -> Function | None:
     return node if isinstance(node, FUNCTIONS) else None
 
 
-def _warning(function: Function) -> ast.Call | None:
+def deprecation_warning(function: Function) -> ast.Call | None:
     """The call by which a function, whatever it is given, first of all warns that it is deprecated."""
     first = next(iter(without_docstring(function)), None)
     call = first.value if isinstance(first, ast.Expr) else None

@@ -1,0 +1,1 @@
+"""Code that upstream only moved between functions."""
