@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -15,9 +14,13 @@ from patchgen_lsp.commands import ABSORB, MERGE, REGENERATE, RUN_CHECKS, SHOW_DI
 from patchgen_lsp.documents import Documents
 from patchgen_lsp.features import ask, put
 from patchgen_lsp.places import path_of
+from patchgen_lsp.progress import Progress
 from patchgen_lsp.request import Request
 from patchgen_lsp.rewriting import Rewriting, make_workspace_edit
 from patchgen_lsp.running import Runs
+from patchgen_lsp.sides import Sides
+
+_TITLES = {SLIM: "writing edits", MERGE: "merging upstream's change", ABSORB: "absorbing hand edits"}
 
 
 def add_commands(server: LanguageServer, documents: Documents, runs: Runs, author: Analyst) -> None:
@@ -32,9 +35,13 @@ def add_commands(server: LanguageServer, documents: Documents, runs: Runs, autho
         documents.tell(types.MessageType.Info, "; ".join(lines or ["nothing has drifted"]))
         await documents.refresh()
 
-    async def show_diff(uri: str, target: str = "") -> None:
-        for path in await ask(documents, "diff", uri, None) or ():
-            await server.window_show_document_async(types.ShowDocumentParams(Path(path).as_uri()))
+    async def show_diff(uri: str, target: str = "") -> list[dict[str, Any]]:
+        shown: list[Sides] = await ask(documents, "diff", uri, None, target=target) or []
+        if documents.shows_diffs:
+            return [_describe(sides) for sides in shown]
+        for sides in shown:
+            await server.window_show_document_async(types.ShowDocumentParams(sides.diff.as_uri()))
+        return []
 
     async def run_checks(uri: str, *checks: str) -> None:
         await runs.run(uri, checks)
@@ -58,6 +65,12 @@ def add_commands(server: LanguageServer, documents: Documents, runs: Runs, autho
     server.command(RUN_CHECKS)(run_checks)
 
 
+def _describe(sides: Sides) -> dict[str, Any]:
+    """What an editor needs that shows two files side by side."""
+    place = {} if sides.line is None else {"line": sides.line}
+    return {"upstream": str(sides.upstream), "generated": str(sides.generated), **place}
+
+
 class _Writer:
     """Has configs written by a process of its own, and the editor apply that, so that it can take it back."""
 
@@ -71,7 +84,7 @@ class _Writer:
             return
         try:
             request = Request(kind, path, self.documents.texts(), self.documents.units, line, 0, more)
-            rewriting: Rewriting = await self.author.ask(request)
+            rewriting = await self._ask(request)
             await self._apply(rewriting)
         except (PatchgenError, WorkerDied, OSError) as error:
             self.documents.tell(types.MessageType.Error, str(error))
@@ -82,6 +95,16 @@ class _Writer:
             self.documents.tell(kind_of, text)
         elif await self._wants(kind_of, text, rewriting.question):
             await self.write(kind, uri, line, **more, is_sure=True)
+
+    async def _ask(self, request: Request) -> Rewriting:
+        """What is to be written, which takes some seconds."""
+        progress = Progress(self.server, f"patchgen: {_TITLES[request.kind]} in {request.path.name}")
+        await progress.begin()
+        try:
+            rewriting: Rewriting = await self.author.ask(request)
+        finally:
+            progress.end("")
+        return rewriting
 
     async def _apply(self, rewriting: Rewriting) -> None:
         if not rewriting.texts:

@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import CONFIG_SUFFIX
+from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.workers.worker import WorkerDied
 from patchgen_lsp.analyst import Analyst, describe_death
 from patchgen_lsp.places import path_of, uri_of
@@ -28,6 +28,9 @@ class Documents:
 
     Each document is analysed a moment after its last change; what comes of an older text of it is dropped. The other
     open configs follow: they may import what was changed.
+
+    Attributes:
+        shows_diffs: whether the editor shows two files side by side, given their paths.
     """
 
     def __init__(self, server: LanguageServer, analyst: Analyst, reader: Analyst) -> None:
@@ -35,6 +38,7 @@ class Documents:
         self.standings = Standings(reader, self._show_standings)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._told: set[str] = set()
+        self.shows_diffs = False
 
     @property
     def units(self) -> str:
@@ -50,7 +54,7 @@ class Documents:
     def schedule(self, uri: str, pause: float = PAUSE, is_urgent: bool = True) -> None:
         """Have a document analysed after a pause; one that is not urgent once nothing else is asked."""
         path = path_of(uri)
-        if path is None or not path.name.endswith(CONFIG_SUFFIX):
+        if path is None or not is_about_patches(path):
             return
         if uri in self._tasks:
             self._tasks[uri].cancel()
@@ -104,7 +108,7 @@ class Documents:
 
     async def _diagnose(self, path: Path, is_urgent: bool) -> list[types.Diagnostic]:
         try:
-            more = {"standings": self.standings.of(path)}
+            more = {"standings": self.standings.of(path) if path.name.endswith(CONFIG_SUFFIX) else ()}
             request = Request("check", path, self.texts(), units=self.units, more=more)
             diagnostics: list[types.Diagnostic] = await self.analyst.ask(request, is_urgent)
             return diagnostics
@@ -132,6 +136,11 @@ class Documents:
         if message not in self._told:
             self._told.add(message)
             self.tell(types.MessageType.Warning, message)
+
+
+def is_about_patches(path: Path) -> bool:
+    """Whether a file is a config, or stands where generated modules do."""
+    return path.name.endswith(CONFIG_SUFFIX) or path.parent.name == OUTPUT_FOLDER
 
 
 def location_of(path: Path, line: int) -> types.Location:

@@ -10,10 +10,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.workers.worker import WorkerDied
 from patchgen_lsp.analyst import describe_death
-from patchgen_lsp.documents import Documents
+from patchgen_lsp.documents import Documents, is_about_patches
 from patchgen_lsp.places import column_of, path_of
 from patchgen_lsp.request import Request
 
@@ -85,7 +84,7 @@ async def ask(documents: Documents, kind: str, uri: str, position: types.Positio
 async def put(documents: Documents, kind: str, uri: str, position: types.Position | None, **more: Any) -> Any:
     """That, with what goes wrong raised: a PatchgenError, a WorkerDied or an OSError."""
     path = path_of(uri)
-    if path is None or not (path.name.endswith(CONFIG_SUFFIX) or path.parent.name == OUTPUT_FOLDER):
+    if path is None or not is_about_patches(path):
         return None
     texts = documents.texts()
     line = position.line if position is not None else 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from patchgen_lsp.documents import Documents
 from patchgen_lsp.features import put
 from patchgen_lsp.gate_run import GateProcess, GateRun
 from patchgen_lsp.places import path_of
+from patchgen_lsp.progress import Progress
 
 
 class Runs:
@@ -52,11 +51,16 @@ class Runs:
             process.stop()
 
     async def _run(self, path: Path, base: Path, checks: Sequence[str]) -> GateRun:
-        progress = _Progress(self.server, f"patchgen: {', '.join(checks) or 'checks'} of {path.name}")
-        process = self._processes[path] = GateProcess(base, path, checks, progress.report)
-        await progress.begin(process)
+        progress = Progress(self.server, f"patchgen: {', '.join(checks) or 'checks'} of {path.name}")
+
+        def report(result: CheckResult, done: int, items: int) -> None:
+            message = f"{result.name} {result.status} ({done} of {items})"
+            progress.report(message, min(100, 100 * done // max(items, 1)))
+
+        process = self._processes[path] = GateProcess(base, path, checks, report)
+        await progress.begin(process.stop)
         run = await process.run()
-        progress.end(run)
+        progress.end(run.failure or describe_results(run.results))
         return run
 
     def _show(self, path: Path, run: GateRun) -> None:
@@ -77,43 +81,3 @@ def describe_results(results: Sequence[CheckResult]) -> str:
     parts = [f"{quantity(count, 'check')} ran"]
     parts += [f"red: {', '.join(red)}"] if red else [] if skipped else ["all ok"]
     return "; ".join([*parts, *([f"skipped: {', '.join(skipped)}"] if skipped else [])])
-
-
-class _Progress:
-    """What an editor shows of a run, if it shows progress at all."""
-
-    def __init__(self, server: LanguageServer, title: str) -> None:
-        self.server, self.title = server, title
-        self.token = str(uuid.uuid4())
-        window = server.client_capabilities.window
-        self.is_shown = window is not None and bool(window.work_done_progress)
-
-    async def begin(self, process: GateProcess) -> None:
-        """Show that a run begins, which the person can end."""
-        if not self.is_shown:
-            return
-        progress, loop = self.server.work_done_progress, asyncio.get_running_loop()
-        await progress.create_async(self.token)
-        begin = types.WorkDoneProgressBegin(title=self.title, cancellable=True, percentage=0)
-        progress.begin(self.token, begin)
-        cancelled = progress.tokens[self.token]
-
-        def stop(future: object) -> None:
-            if cancelled.cancelled():
-                loop.call_soon_threadsafe(process.stop)
-
-        cancelled.add_done_callback(stop)
-
-    def report(self, result: CheckResult, done: int, items: int) -> None:
-        """Show what has just ended."""
-        if self.is_shown:
-            message = f"{result.name} {result.status} ({done} of {items})"
-            value = types.WorkDoneProgressReport(message=message, percentage=min(100, 100 * done // max(items, 1)))
-            self.server.work_done_progress.report(self.token, value)
-
-    def end(self, run: GateRun) -> None:
-        """Show that it is over."""
-        if self.is_shown:
-            value = types.WorkDoneProgressEnd(message=run.failure or describe_results(run.results))
-            self.server.work_done_progress.end(self.token, value)
-            self.server.work_done_progress.tokens.pop(self.token, None)

@@ -50,6 +50,11 @@ def _own_version() -> str:
 
 
 def _add_documents(server: LanguageServer, documents: Documents) -> None:
+    def initialize(params: types.InitializeParams) -> None:
+        options: Any = params.initialization_options
+        shows = options.get("showsDiffs") if isinstance(options, dict) else getattr(options, "showsDiffs", False)
+        documents.shows_diffs = bool(shows)
+
     async def opened(params: types.DidOpenTextDocumentParams) -> None:
         documents.schedule(params.text_document.uri, 0)
 
@@ -69,6 +74,7 @@ def _add_documents(server: LanguageServer, documents: Documents) -> None:
     async def initialized(params: types.InitializedParams) -> None:
         await _watch_files(server)
 
+    server.feature(types.INITIALIZE)(initialize)
     server.feature(types.TEXT_DOCUMENT_DID_OPEN)(opened)
     server.feature(types.TEXT_DOCUMENT_DID_CHANGE)(changed)
     server.feature(types.TEXT_DOCUMENT_DID_SAVE)(saved)

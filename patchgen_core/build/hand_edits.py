@@ -58,7 +58,16 @@ def find_hand_edit(artifact: Artifact) -> HandEdit | None:
         PatchgenError: the file cannot be read.
     """
     text = read_text(artifact.path)
-    if not text or not text.strip() or is_as_written(text) or is_of_another_generator(text):
+    return find_edits_of(artifact, text) if text else None
+
+
+def find_edits_of(artifact: Artifact, text: str) -> HandEdit | None:
+    """The same for a text that stands for the module.
+
+    Raises:
+        PatchgenError: the diff cannot be read.
+    """
+    if not text.strip() or is_as_written(text) or is_of_another_generator(text):
         return None
     unix = text.replace("\r\n", "\n")
     written = as_written(artifact, unix, read_text(artifact.diff_path))

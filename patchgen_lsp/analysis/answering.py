@@ -15,8 +15,9 @@ from patchgen_core.checks.settings import Settings
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
-from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_lsp.analysis.diagnostics import Page, diagnose, diagnose_problems
+from patchgen_lsp.analysis.generated_view import is_generated_file
+from patchgen_lsp.analysis.hand_edited import diagnose_hand_edits
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.request import REST, Request
 
@@ -105,8 +106,9 @@ def _check(desk: _Desk, request: Request) -> Any:
         text = request.texts.get(path, "")
         problems = error.problems if has_place or is_config else ()
         return diagnose_problems(path, problems, text, request.units)
-    if not path.name.endswith(CONFIG_SUFFIX) or path.name == PYPROJECT:
-        return []
+    if not path.name.endswith(CONFIG_SUFFIX):
+        bench.show(request.texts)
+        return diagnose_hand_edits(bench, path, request.units) if is_generated_file(path) else []
     bench.show(request.texts)
     analysis = bench.judge(path)
     page = Page(path, bench.sources.text(path).split("\n"), request.units, cache_folder(bench.project))

@@ -15,6 +15,7 @@ from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.report.words import quantity
 from patchgen_core.syntax.source import SourceFile
 from patchgen_lsp.analysis.declared import PATCHES, Declared, find_config_calls, find_declared
+from patchgen_lsp.analysis.generated_view import view_generated
 from patchgen_lsp.analysis.kept_findings import describe_standings
 from patchgen_lsp.analysis.navigation import count_users
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove
@@ -23,6 +24,7 @@ from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.commands import RUN_CHECKS, SHOW_DIFF
 from patchgen_lsp.places import line_range, make_range
 from patchgen_lsp.request import Request
+from patchgen_lsp.sides import Sides
 
 
 def list_lenses(bench: Workbench, request: Request) -> list[types.CodeLens]:
@@ -123,11 +125,19 @@ def _patches(declared: list[Declared]) -> list[Declared]:
     return list(first.values())
 
 
-def write_diff(bench: Workbench, request: Request) -> list[str]:
-    """The diffs of what a file's configs make against upstream, as files of the project's cache; their paths."""
+def write_diff(bench: Workbench, request: Request) -> list[Sides]:
+    """What a file's configs make against upstream, as files of the project's cache; ``more["target"]`` is the class,
+    method or function to be shown first."""
     folder = cache_folder(bench.project)
     prepare_folder(folder)
-    artifacts = bench.last_good(request.path).artifacts
-    files = [(folder / "diffs" / artifact.diff_path.name, artifact.diff) for artifact in artifacts]
+    shown, files = [], []
+    for view in view_generated(bench, request.path):
+        artifact, place = view.artifact, folder / "diffs" / view.artifact.path.stem
+        node = view.find(request.more["target"])
+        line = view.source.first_line(node) - 1 if node is not None else None
+        upstream = place / artifact.plan.source.path.name
+        sides = Sides(place / artifact.diff_path.name, upstream, place / artifact.path.name, line)
+        files += [(sides.diff, artifact.diff), (upstream, artifact.base), (sides.generated, artifact.text)]
+        shown.append(sides)
     write_files(files)
-    return [str(path) for path, _ in files]
+    return shown

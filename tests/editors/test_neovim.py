@@ -62,6 +62,17 @@ def test_references_of_a_shared_patch_are_listed(neovim: Neovim) -> None:
     neovim.command("cclose")
 
 
+def test_a_helper_is_renamed_in_the_config_and_where_another_imports_it(neovim: Neovim) -> None:
+    neovim.open(LLAMA, "Llama by op slots")
+    neovim.go_to("def llama_mlp_forward", "w")
+    neovim.lua("vim.lsp.buf.rename('llama_gated_mlp_forward')")
+    neovim.until_shown("def llama_gated_mlp_forward(self, x):")
+    neovim.command("bufdo call setreg('a', expand('%:t') .. ' has ' .. search('llama_gated_mlp_forward', 'wn'), 'al')")
+    neovim.command("echo join(filter(getreg('a', 1, 1), {_, row -> row =~ 'has [1-9]'}), ', ')")
+    neovim.until_shown("mistral_gpu_patch_gen_config.py has")
+    neovim.command("bufdo edit!")
+
+
 def test_targets_complete(neovim: Neovim) -> None:
     neovim.press("Escape")
     neovim.type('Go@config.override_method("Qwen3Ro')

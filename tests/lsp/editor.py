@@ -45,13 +45,16 @@ def _make_converter() -> Any:
 class Editor:
     """A client of the protocol that waits for answers."""
 
-    def __init__(self, root: Path, arguments: tuple[str, ...] = (), path: Path = ROOT) -> None:
+    def __init__(
+        self, root: Path, arguments: tuple[str, ...] = (), path: Path = ROOT, shows_diffs: bool = False
+    ) -> None:
         """Start the server in a folder; ``path`` is what Python finds modules in beside what is installed."""
-        self.root, self.path = root, path
+        self.root, self.path, self.shows_diffs = root, path, shows_diffs
         self.shown: dict[tuple[str, int | None], list[types.Diagnostic]] = {}
         self.messages: list[str] = []
         self.progress: list[Any] = []
         self.answers: list[str] = []
+        self.documents: list[Path] = []
         self.refreshes = 0
         self.versions: dict[str, int] = {}
         self.texts: dict[str, str] = {}
@@ -68,11 +71,13 @@ class Editor:
         self.client.feature(types.WORKSPACE_APPLY_EDIT)(lambda params: self._apply(params))
         self.client.feature(types.WORKSPACE_CODE_LENS_REFRESH)(lambda params: self._refresh())
         self.client.feature(types.WINDOW_WORK_DONE_PROGRESS_CREATE)(lambda params: None)
+        self.client.feature(types.WINDOW_SHOW_DOCUMENT)(lambda params: self._show_document(params))
         self.client.feature(types.PROGRESS)(lambda params: self.progress.append(params))
         environment = {**os.environ, "PYTHONPATH": str(self.path)}
         command = [sys.executable, "-m", "patchgen_lsp", "--time-limit", "60", *arguments]
         await self.client.start_io(*command, env=environment, cwd=self.root)
-        parameters = types.InitializeParams(_CAPABILITIES, root_uri=self.root.as_uri())
+        options = {"showsDiffs": True} if self.shows_diffs else None
+        parameters = types.InitializeParams(_CAPABILITIES, root_uri=self.root.as_uri(), initialization_options=options)
         self.capabilities = (await self.client.initialize_async(parameters)).capabilities
         self.client.initialized(types.InitializedParams())
 
@@ -83,6 +88,10 @@ class Editor:
         with self._news:
             self.shown[params.uri, params.version] = list(params.diagnostics)
             self._news.notify_all()
+
+    def _show_document(self, params: types.ShowDocumentParams) -> types.ShowDocumentResult:
+        self.documents.append(Path(params.uri.removeprefix("file://")))
+        return types.ShowDocumentResult(success=True)
 
     def _refresh(self) -> None:
         with self._news:
@@ -109,9 +118,11 @@ class Editor:
                 path.write_text(text, encoding="utf-8")
         return types.ApplyWorkspaceEditResult(applied=True)
 
-    def run(self, command: str, *arguments: Any) -> None:
-        """Carry out a command of the server's, to its end."""
-        self.ask(types.WORKSPACE_EXECUTE_COMMAND, types.ExecuteCommandParams(command, arguments=list(arguments)))
+    def run(self, command: str, *arguments: Any) -> Any:
+        """Carry out a command of the server's, to its end; what it answers."""
+        return self.ask(
+            types.WORKSPACE_EXECUTE_COMMAND, types.ExecuteCommandParams(command, arguments=list(arguments))
+        )
 
     def actions(
         self, path: str | Path, piece: str, diagnostics: list[types.Diagnostic] | None = None

@@ -6,6 +6,8 @@ import pytest
 
 pytest.importorskip("pygls", reason="needs the extra lsp")
 
+from lsprotocol import types
+
 from tests.conftest import UPSTREAM_TEXT, Workspace, settle
 from tests.lsp.editor import Editor
 
@@ -125,10 +127,19 @@ def test_a_hand_edit_of_the_generated_file_is_absorbed(work: Workspace, typist: 
     typist.type(GENERATED, text)
     assert typist.actions(GENERATED, "third = second - 33") == {}
     typist.type(GENERATED, text.replace("third = second - 33", "third = second - 66"))
+    [edited] = typist.wait(typist.uri(GENERATED))
+    assert "third = second - 66" in typist.texts[typist.uri(GENERATED)].split("\n")[edited.range.start.line]
+    assert "edited by hand" in edited.message
     typist.write(GENERATED)
     title = "Absorb the hand edits into toy_gpu_patch_gen_config.py"
-    typist.do(typist.actions(GENERATED, "third = second - 66")[title])
+    action = typist.actions(GENERATED, "third = second - 66", [edited])[title]
+    assert action.kind == types.CodeActionKind.QuickFix
+    typist.do(action)
     assert "third = second - 66" in typist.texts[typist.uri(CONFIG)]
     assert "Head.forward: edited" in typist.messages[-1]
+    begin, *_, end = (each.value for each in typist.progress)
+    assert begin["title"] == "patchgen: absorbing hand edits in patched_modeling_toy_gpu.py"
+    assert end["kind"] == "end"
     typist.write(GENERATED)
     assert typist.save(CONFIG) == [], "the generated file is what the config makes now"
+    assert typist.wait(typist.uri(GENERATED)) == []

@@ -102,6 +102,30 @@ def test_members_names_keywords_and_codes_complete(editor: Editor) -> None:
     assert "PG202" in labels(editor, f'{text}\nconfig.allow("PG', 'config.allow("PG')
 
 
+def test_a_click_above_a_patch_shows_the_diff(editor: Editor) -> None:
+    editor.open(QWEN3)
+    assert not editor.run("patchgen.showDiff", editor.uri(QWEN3), "Qwen3MLP.forward")
+    [diff] = editor.documents
+    assert "+        if slot_swiglu_mlp.has_kernel:" in diff.read_text().split("\n")
+
+
+def test_an_editor_that_shows_two_files_side_by_side_gets_both_and_the_line(zoo: Path) -> None:
+    editor = Editor(zoo, shows_diffs=True)
+    try:
+        text = editor.read(QWEN3).replace("Op slot for SwiGLU", "What is typed, not saved")
+        editor.open(QWEN3, text)
+        [pair] = editor.run("patchgen.showDiff", editor.uri(QWEN3), "Qwen3MLP.forward")
+    finally:
+        editor.stop()
+    upstream, generated = (Path(pair[side]).read_text() for side in ("upstream", "generated"))
+    assert "What is typed, not saved" in generated
+    assert generated.split("\n")[pair["line"]] == "    def forward(self, x):"
+    assert "slot_swiglu_mlp" in generated.split("\n", pair["line"])[-1][:400]
+    assert "class Qwen3MLP" in upstream
+    assert "slot_swiglu_mlp" not in upstream
+    assert editor.documents == []
+
+
 def test_lenses_and_hints_stand_at_patches(editor: Editor) -> None:
     document = types.TextDocumentIdentifier(editor.uri(QWEN3))
     lenses = editor.ask(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(document))
