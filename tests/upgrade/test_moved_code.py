@@ -116,6 +116,8 @@ def test_what_upstream_only_moved_leaves_a_replacement_as_it_is(work: Workspace)
         ("return angles * self.size", "return self.size * angles"),
         ("angles = turn(grid)\n\n", "angles = turn(grid)\n        grid = grid[:1]\n"),
         ("places = angles * self.size", "places = angles * self.size\n        x = x + angles"),
+        ("kwargs=kwargs", "kwargs=self.lengths"),
+        ("self.step, kwargs=kwargs", "self.step, kwargs"),
         ("from torch import cumulate, fill", "from jax import cumulate, fill"),
         ("        x = self.embed(x)\n        places", "        x = self.embed(x, lengths)\n        places"),
     ],

@@ -164,7 +164,7 @@ class _Sides:
     # --- code that was put into a function -----------------------------------------------------------
 
     def _extracted(self, number: int, call: ast.Call) -> PutBack | None:
-        function = self.functions.find(call)
+        function = self._find(call)
         code = read_straight_code(function.node) if function is not None else None
         values = bind_arguments(function.node, call, function.is_method) if function is not None else None
         if function is None or code is None or values is None:
@@ -232,12 +232,29 @@ class _Sides:
         take, by the functions' names."""
         node, keys = copy.deepcopy(node), dict[str, tuple[str, ...]]()
         for call in [child for child in ast.walk(node) if isinstance(child, ast.Call)]:
-            function = self.functions.find(call)
+            function = self._find(call)
             optional = read_optional_entries(function.node) if function is not None else {}
             if function is not None and any(keyword.arg in optional for keyword in call.keywords):
                 keys |= self._entries_of(call, function)
                 call.keywords = [keyword for keyword in call.keywords if keyword.arg not in optional]
         return node, keys
+
+    def _find(self, call: ast.Call) -> ReleaseFunction | None:
+        """What upstream's new text calls, if all that it takes entries out of is what the caller passes by name."""
+        function = self.functions.find(call)
+        if function is None or (isinstance(call.func, ast.Name) and call.func.id in self._bound()):
+            return None
+        optional = read_optional_entries(function.node)
+        node = self.theirs_text.definition
+        rest = node.args.kwarg if isinstance(node, FUNCTIONS) else None
+        own = {rest.arg if rest is not None else "", "{}"}
+        passed = [keyword.value for keyword in call.keywords if keyword.arg in optional]
+        return function if all(ast.unparse(value) in own for value in passed) else None
+
+    def _bound(self) -> set[str]:
+        """The names that upstream's new text binds."""
+        nodes = [node for node in ast.walk(self.theirs_text.definition) if isinstance(node, ast.Name)]
+        return {node.id for node in nodes if isinstance(node.ctx, ast.Store)} | self._parameters()
 
     def _entries_of(self, call: ast.Call, function: ReleaseFunction) -> dict[str, tuple[str, ...]]:
         optional = read_optional_entries(function.node)

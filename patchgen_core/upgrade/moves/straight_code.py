@@ -166,8 +166,10 @@ def bind_arguments(function: Function, call: ast.Call, is_method: bool) -> dict[
     named = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     if given.keys() & named.keys() or not named.keys() <= {*positional, *(a.arg for a in args.kwonlyargs)}:
         return None
-    bound = {**dict(_defaults(args)), **given, **named}
     optional = read_optional_entries(function)
+    if given.keys() & optional.keys():
+        return None
+    bound = {**dict(_defaults(args)), **given, **named}
     bound = {name: value for name, value in bound.items() if name not in optional}
     missing = {*positional, *(a.arg for a in args.kwonlyargs)} - bound.keys() - optional.keys()
     return bound if not missing and all(_is_plain(value) for value in bound.values()) else None
@@ -175,8 +177,8 @@ def bind_arguments(function: Function, call: ast.Call, is_method: bool) -> dict[
 
 def _defaults(args: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
     positional = [*args.posonlyargs, *args.args]
-    yield from ((a.arg, d) for a, d in zip(reversed(positional), reversed(args.defaults)))
-    yield from ((a.arg, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None)
+    pairs = [*zip(reversed(positional), reversed(args.defaults)), *zip(args.kwonlyargs, args.kw_defaults)]
+    yield from ((parameter.arg, default) for parameter, default in pairs if isinstance(default, ast.Constant))
 
 
 def _is_plain(node: ast.expr) -> bool:
