@@ -9,7 +9,7 @@ import pickle
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.workers.fork_request import Origin, find_origins
 from patchgen_core.workers.rank_loop import OUTPUT, STACK, RankError, serve_rank
 from patchgen_core.workers.stacks import CRASH, Frame, read_frames
 from patchgen_core.workers.worker import search_path
@@ -69,8 +70,8 @@ class RankGroup:
     that none waits for another. They end with this process.
 
     They are not forked from this process, whose threads may hold locks, but from a server that has imported
-    ``preload`` and done nothing else. The main script is imported anew there: one that is no module guards what it
-    does with ``if __name__ == "__main__"``.
+    ``preload`` by the search path of this process and done nothing else. The main script is imported anew there: one
+    that is no module guards what it does with ``if __name__ == "__main__"``.
 
     Args:
         handler: ``package.module:function`` of the function that each rank calls with its
@@ -225,20 +226,40 @@ class RankGroup:
 
 
 def rank_context(preload: Sequence[str]) -> ForkServerContext | SpawnContext:
-    """How ranks are started on this system."""
+    """How ranks are started on this system: forked from a server that has imported ``preload``, which is started where
+    there is none. Where it found other packages than the search path of this process leads to now, and where there is
+    no such server, each imports them itself."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
+    path = search_path(())
+    origins = find_origins(sorted({name.partition(".")[0] for name in preload}), path)
+    with _as_python_path(path):  # the server is told of no other
+        forkserver.ensure_running()
+    if any(_ORIGINS_OF_SERVER.setdefault(name, origin) != origin for name, origin in origins.items()):
+        return multiprocessing.get_context("spawn")
     return context
 
 
-def prepare_ranks(preload: Sequence[str]) -> None:
-    """Start the server that ranks are forked from, which then imports ``preload`` beside this process."""
-    if rank_context(preload).get_start_method() == "forkserver":
-        from multiprocessing import forkserver
+_ORIGINS_OF_SERVER: dict[str, Origin | None] = {}
+"""Where the server of this process found the packages that it imported."""
 
-        forkserver.ensure_running()
+
+@contextlib.contextmanager
+def _as_python_path(path: Sequence[str]) -> Iterator[None]:
+    """Have processes that are started meanwhile look for modules there."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(path)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 def _how(code: int) -> str:

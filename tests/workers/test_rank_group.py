@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,6 +124,36 @@ def test_ranks_that_hang_tell_where_each_of_them_stands(group: RankGroup) -> Non
     assert frame is not None
     assert (Path(frame.file), frame.function) == (Path(__file__), "stand_here")
     assert frame.line == stand_here.__code__.co_firstlineno + 1
+
+
+LOOKING = """
+import sys
+from patchgen_core.workers.rank_group import RankGroup
+
+def look(rank, request):
+    import acme
+    return acme.__file__
+
+if __name__ == "__main__":
+    for folder in sys.argv[1:]:
+        sys.path.insert(0, folder)
+        for _ in range(2):
+            with RankGroup("looking:look", 2, ["acme"]) as group:
+                print(*group.ask(None, 60))
+"""
+
+
+def test_ranks_import_what_this_process_would_whatever_their_server_imported(tmp_path: Path) -> None:
+    """A release may be on the search path of this process alone, and another one later."""
+    for name in ("installed", "first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "acme.py").touch()
+    (tmp_path / "looking.py").write_text(LOOKING)
+    command = [sys.executable, "looking.py", str(tmp_path / "first"), str(tmp_path / "second")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    first, second = (str(tmp_path / name / "acme.py") for name in ("first", "second"))
+    assert done.stdout.splitlines() == [f"{first} {first}"] * 2 + [f"{second} {second}"] * 2, done.stderr
 
 
 C10D, MODEL = "/x/site-packages/torch/distributed/distributed_c10d.py", "/home/acme/modeling.py"

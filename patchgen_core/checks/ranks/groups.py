@@ -11,7 +11,7 @@ from typing import Any
 from patchgen_core.checks.imports.module_text import given_texts
 from patchgen_core.errors import Location, Problem
 from patchgen_core.workers.phases import phase
-from patchgen_core.workers.rank_group import RankGroup, RanksFailed, RankState, prepare_ranks
+from patchgen_core.workers.rank_group import RankGroup, RanksFailed, RankState, rank_context
 from patchgen_core.workers.stacks import find_collective, find_own_frame
 
 _HANDLER = "patchgen_core.checks.ranks.answering:answer"
@@ -41,7 +41,7 @@ class RankRequest:
 
 def start_server() -> None:
     """Start what ranks are forked from, which then imports torch and transformers beside this process."""
-    prepare_ranks(_PRELOAD)
+    rank_context(_PRELOAD)
 
 
 def ask_ranks(function: str, task: object, size: int, time_limit: float, setups: tuple[str, ...] = ()) -> list[Any]:
