@@ -24,7 +24,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser neovim server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser neovim vscode editor-pictures server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -36,7 +36,7 @@ tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
 
 slow: .venv/installed browser neovim server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not vscode"
 
 quick: .venv/installed browser server releases  ## the tests that take little
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
@@ -61,6 +61,13 @@ neovim:  ## Neovim and tmux for the slow tests of editors: Debian's where there 
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
 	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends neovim tmux; }; \
 	install > /dev/null 2>&1 || { $$root $(APT) update > /dev/null && install; }
+
+vscode: .venv/installed browser  ## VS Code's own engine with the extension, driven over the zoo; installs it once, with npm
+	$(BIN)/python -m tools.vscode_engine
+	$(BIN)/python -m pytest -m vscode tests/editors
+
+editor-pictures: .venv/installed browser  ## the pictures of docs/editors.md
+	$(BIN)/python -m tools.editor_pictures
 
 server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the service: Debian's where there are none
 	@there() { command -v bwrap && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }; }; \

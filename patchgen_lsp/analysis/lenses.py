@@ -19,7 +19,7 @@ from patchgen_lsp.analysis.generated_view import view_generated
 from patchgen_lsp.analysis.kept_findings import describe_standings
 from patchgen_lsp.analysis.navigation import count_users
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove
-from patchgen_lsp.analysis.upstream_view import view_upstream
+from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.commands import RUN_CHECKS, SHOW_DIFF
 from patchgen_lsp.places import line_range, make_range
@@ -63,8 +63,22 @@ class _Page:
         """How many findings it has, or what is to be done; then what upstream did to its target."""
         count = sum(declared.first_line <= line <= declared.last_line for line in self._lines_of_findings)
         states = [quantity(count, "finding")] if count else ["to be regenerated"] if self._is_drifted else []
+        if not self._is_upstreams(declared.target):
+            return [*states, "not in upstream's module"]
         moves = [move.describe(declared.target) for move in self._moves if move is not None]
         return [*states, *(moves[:1] if moves or states else ["generated file is current"])]
+
+    def _is_upstreams(self, target: str) -> bool:
+        """Whether upstream has a target, as far as its module can be read."""
+        upstream = self._upstream
+        if upstream is None or upstream.find(target) is not None:
+            return True
+        name, _, method = target.partition(".")
+        return bool(method) and upstream.find_method(name, method) is not None
+
+    @cached_property
+    def _upstream(self) -> UpstreamView | None:
+        return view_upstream(self.bench, self.source)
 
     @property
     def _uri(self) -> str:

@@ -133,3 +133,10 @@ def test_lenses_and_hints_stand_at_patches(editor: Editor) -> None:
     whole = types.Range(types.Position(0, 0), types.Position(500, 0))
     hints = editor.ask(types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintParams(document, whole))
     assert any(hint.label.startswith("modeling_qwen3.py:") for hint in hints)
+
+
+def test_nothing_is_said_of_upstreams_change_to_what_upstream_lacks(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    editor.change(QWEN3, text.replace('"Qwen3MLP.forward"', '"Qwen3MPL.forward"'))
+    line = text[: text.index('"Qwen3MLP.forward"')].count("\n")
+    assert editor.lenses(QWEN3)[line] == "not in upstream's module"
