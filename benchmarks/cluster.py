@@ -1,7 +1,8 @@
 """How much faster two nodes of a Ray cluster run the gate over this repository's zoo than one, from nothing.
 
-Each node has one processor, and the head runs nothing. Both run the same: all checks of all models, or of those that
-are named, with nothing kept. Exit code 1 when two nodes are not 1.8 times as fast, or a run is not green.
+Each node has one processor of this machine to itself, ranks included, and the head runs nothing; what asks runs
+beside them. Both run the same: all checks of all models, or of those that are named, with nothing kept. Exit code 1
+when two nodes are not 1.8 times as fast, or a run is not green.
 
     python benchmarks/cluster.py [--models llama,qwen3] [--level standard] [--runs 1]
 
@@ -34,7 +35,7 @@ def run_gate(nodes: int, models: list[str], level: str) -> float:
     """Seconds that a gate takes on a cluster which is already there."""
     folders = [str(ZOO / model) for model in models] or [str(ZOO)]
     command = [*PATCHGEN, "gate", "--no-cache", "--on", "ray", "--level", level, *folders]
-    with start_cluster(nodes) as cluster, tempfile.TemporaryDirectory() as cache:
+    with start_cluster(nodes, are_apart=True) as cluster, tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "RAY_ADDRESS": cluster.address, "PATCHGEN_CACHE_DIR": cache}
         return measure(command, ROOT, environment).seconds
 

@@ -14,16 +14,25 @@ PORT = 20_000
 
 
 class LocalCluster:
-    """A head that runs nothing, and nodes of one processor each, of which the last has what else is said."""
+    """A head that runs nothing, and nodes of one processor each, of which the last has what else is said.
 
-    def __init__(self, nodes: int, **resources: float) -> None:
+    Args:
+        are_apart: whether each node has a processor of its own, of those that this process may use, for everything
+            that runs there; else it only counts one.
+    """
+
+    def __init__(self, nodes: int, are_apart: bool = False, **resources: float) -> None:
         os.environ.setdefault("RAY_raylet_start_wait_time_s", "180")  # of a busy machine
         self.port = PORT + os.getpid() % 20_000
         head = {"num_cpus": 0, "include_dashboard": False, "ray_client_server_port": self.port}
         cluster = importlib.import_module("ray.cluster_utils").Cluster  # which only make slow installs
         self._cluster = cluster(initialize_head=True, head_node_args=head)
         of_nodes = [*({} for _ in range(nodes - 1)), resources]
-        self._nodes: list[Any] = [self._cluster.add_node(num_cpus=1, resources=own) for own in of_nodes]
+        own = sorted(os.sched_getaffinity(0))
+        self._nodes: list[Any] = []
+        for number, more in enumerate(of_nodes):
+            with _on_processors({own[number]} if are_apart else set(own)):
+                self._nodes.append(self._cluster.add_node(num_cpus=1, resources=more))
 
     @property
     def address(self) -> str:
@@ -50,9 +59,20 @@ class LocalCluster:
 
 
 @contextlib.contextmanager
-def start_cluster(nodes: int, **resources: float) -> Iterator[LocalCluster]:
+def _on_processors(processors: set[int]) -> Iterator[None]:
+    """Have this process, and what it starts meanwhile, use some processors alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, processors)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextlib.contextmanager
+def start_cluster(nodes: int, are_apart: bool = False, **resources: float) -> Iterator[LocalCluster]:
     """A cluster that ends with the block; the last of its nodes has resources such as ``NPU=1``."""
-    cluster = LocalCluster(nodes, **resources)
+    cluster = LocalCluster(nodes, are_apart, **resources)
     try:
         yield cluster
     finally:
