@@ -7,10 +7,11 @@ OLDEST_RUFF := 0.12.0
 # one more than there are processors: tests wait for the processes that they start
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-# make gate varies all that the project asks for, on every mesh; here the zoo's models take training steps alone, and the
-# meshes that are part of a larger one are left out, and those of configs for NPUs, of which ranks on a CPU run what they
-# run of the ones for GPUs
-MESHES := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not (npu and sharded[)
+# make gate varies all that the project asks for, on every mesh; here the zoo's models take training steps alone, and what
+# is part of something larger is left out: meshes, slots with nothing but eager functions, and models of configs for NPUs,
+# of which a CPU runs what it runs of the ones for GPUs
+MODELS := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not parity[eager_through_slots] \
+	and not (npu and (sharded[ or parity[))
 
 # another apt-get, such as the one of the target beside it or of a machine that has just started, is waited for
 APT := apt-get -o DPkg::Lock::Timeout=300
@@ -33,7 +34,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 	$(MAKE) --no-print-directory -j2 tests lint
 
 tests: .venv/installed browser server releases
-	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MESHES)"
+	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MODELS)"
 
 slow: .venv/installed browser neovim server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not vscode"

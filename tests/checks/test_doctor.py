@@ -136,6 +136,7 @@ def test_a_torch_that_is_broken(tmp_path: Path, code: str, said: str) -> None:
     assert "  torch         installed, version unknown\n" in text
 
 
+@pytest.mark.slow
 def test_kernels_of_the_project_that_do_not_register(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(f'{SETTINGS}kernels = ["models.kernels"]\n', encoding="utf-8")
     found = json.loads(run([sys.executable, "-m", "patchgen_core", "doctor", "--json"], tmp_path))

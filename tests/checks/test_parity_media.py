@@ -44,7 +44,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize(("method", "old", "new", "batch"), DEFECTS.values(), ids=list(DEFECTS))
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_a_defect_is_red_on_the_batch_that_shows_it(
     work: Workspace, method: str, old: str, new: str, batch: str
 ) -> None:
@@ -70,6 +70,7 @@ WHOLE_BATCH = ("batch, padding", "batch['pixel_values'] = batch['pixel_values'] 
 
 
 @pytest.mark.parametrize(("parameters", "body"), [BY_NAME, WHOLE_BATCH], ids=["by name", "whole batch"])
+@pytest.mark.mostly_slow(1)
 def test_what_a_models_collate_function_gives_is_what_forward_would_make(
     work: Workspace, parameters: str, body: str
 ) -> None:

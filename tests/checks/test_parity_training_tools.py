@@ -127,7 +127,7 @@ MLP_FORWARD, HEAD_FORWARD = "LlamaMLP.forward", "LlamaForCausalLM.forward"
         (EMBEDDINGS_CUT_OFF, "packed, frozen, embeddings trained", HEAD_FORWARD),
     ],
 )
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_what_shows_with_a_tool_of_trainers_alone_is_red(
     work: Workspace, defect: str, batch: str, target: str
 ) -> None:

@@ -113,6 +113,7 @@ def adapted() -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
+@pytest.mark.mostly_slow(1)
 def test_interpreted_kernels_round_as_torch_does(adapted: Any, dtype: str) -> None:
     assert adapted["errors"][dtype] == 0
 

@@ -49,6 +49,7 @@ def heads_and_back() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.mostly_slow(1)
 def test_heads_are_exchanged_for_the_sequence_and_back(ranks, count):
     ranks(count, heads_and_back)
 

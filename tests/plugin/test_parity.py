@@ -213,6 +213,7 @@ def test_kernels_that_cannot_be_told_are_a_failing_item(models: Workspace, pytes
 
 
 @pytest.mark.parametrize("options", [(), ("--patchgen-device=cuda", "-n1")], ids=["ini file", "option"])
+@pytest.mark.mostly_slow(1)
 def test_a_device_that_is_not_there_is_one_error(
     models: Workspace, pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

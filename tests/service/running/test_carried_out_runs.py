@@ -243,6 +243,7 @@ def carry_out_beside(project: GitProject, place: Workplace) -> tuple[Ended, list
         ({"python": "/nowhere/python3"}, "The environment could not be made: "),
     ],
 )
+@pytest.mark.mostly_slow(3)
 def test_what_cannot_be_run_says_why(
     project: GitProject, place: Workplace, more: dict[str, Any], message: str
 ) -> None:
