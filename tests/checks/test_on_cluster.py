@@ -179,8 +179,11 @@ def test_a_model_of_the_zoo_on_two_nodes_of_which_one_is_killed(tmp_path: Path) 
 
 def test_a_cluster_without_a_gpu_is_refused_and_so_is_xdist_beside_one(with_site: Workspace) -> None:
     work = with_site
+    work.write("no_more.py", "")
+    work.write("pyproject.toml", f'{TABLE}kernels = ["no_more"]\n')
     with start_cluster(1) as cluster:
-        output, errors = start(work, "--on=ray", "--device=cuda", address=cluster.address).communicate(timeout=120)
+        process = start(work, "--on=ray", "--device=cuda", "--checks=kernel", address=cluster.address)
+        output, errors = process.communicate(timeout=120)
         assert "has no GPU, which the device asks for" in errors, output
     command = [sys.executable, "-m", "pytest", "--patchgen-on=ray", "-n", "2"]
     done = subprocess.run(command, cwd=work.root, capture_output=True, text=True)
