@@ -9,7 +9,7 @@ import pickle
 import signal
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -20,7 +20,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.fork_request import Origin, find_origins
 from patchgen_core.workers.rank_loop import OUTPUT, STACK, RankError, serve_rank
 from patchgen_core.workers.stacks import CRASH, Frame, read_frames
-from patchgen_core.workers.worker import search_path
+from patchgen_core.workers.worker import import_first, search_path
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -237,7 +237,7 @@ def rank_context(preload: Sequence[str]) -> ForkServerContext | SpawnContext:
     context.set_forkserver_preload(list(preload))
     path = search_path(())
     origins = find_origins(sorted({name.partition(".")[0] for name in preload}), path)
-    with _as_python_path(path):  # the server is told of no other
+    with import_first(path):  # the server is told of no other path
         forkserver.ensure_running()
     if any(_ORIGINS_OF_SERVER.setdefault(name, origin) != origin for name, origin in origins.items()):
         return multiprocessing.get_context("spawn")
@@ -246,20 +246,6 @@ def rank_context(preload: Sequence[str]) -> ForkServerContext | SpawnContext:
 
 _ORIGINS_OF_SERVER: dict[str, Origin | None] = {}
 """Where the server of this process found the packages that it imported."""
-
-
-@contextlib.contextmanager
-def _as_python_path(path: Sequence[str]) -> Iterator[None]:
-    """Have processes that are started meanwhile look for modules there."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 def _how(code: int) -> str:

@@ -193,6 +193,20 @@ def start_path(roots: Iterable[str | Path] = ()) -> list[str]:
     return [*search_path(roots), _OWN_ROOT]
 
 
+@contextlib.contextmanager
+def import_first(folders: Iterable[str | Path]) -> Iterator[None]:
+    """Have processes that start now import from some folders before others, such as that of an editable install."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
 def _have_stack_dumped(process: WorkerProcess) -> None:
     if hasattr(signal, "SIGUSR1"):
         process.send_signal(signal.SIGUSR1)

@@ -56,6 +56,11 @@ class Entry:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     format: int = FORMAT
 
+    @property
+    def states(self) -> Iterable[tuple[tuple[str, str], Any]]:
+        """Each input with the state that it was in."""
+        return (((kind, name), state) for kind, name, state in self.inputs)
+
 
 @dataclass(frozen=True)
 class Question:

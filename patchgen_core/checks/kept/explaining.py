@@ -10,7 +10,7 @@ from typing import Any
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.kept.entries import Entry, hash_machine
-from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults, declared_inputs, inputs_of
+from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults, declared_inputs
 from patchgen_core.checks.settings import DRIFT
 
 _INPUTS = {"upstream": "upstream's module", "ruff": "ruff's settings for", "own": "what import sorting finds for"}
@@ -61,7 +61,7 @@ def find_changes(
             yield "the machine, or what is installed"
         else:
             yield from _machine_changes(select(machine.states), select(kept.machine))
-    for (kind, name), state in inputs_of(entry):
+    for (kind, name), state in entry.states:
         now = kept.states.read(kind, name)
         if now != state:
             yield from _input_changes(kind, name, state, now)

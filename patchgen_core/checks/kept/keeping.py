@@ -109,7 +109,7 @@ class KeptResults:
         entry = self._find_shared(path, item, closure)
         results = self._believe(check, entry)
         if entry is not None and results is not None:
-            inputs = dict(inputs_of(entry))
+            inputs = dict(entry.states)
             self._done.append(_Done(path, item, closure, inputs, entry.seconds, results, made=entry.made))
         return results
 
@@ -130,7 +130,7 @@ class KeptResults:
 
     def _agrees(self, entry: Entry) -> bool:
         try:
-            return self.states.agrees(inputs_of(entry))
+            return self.states.agrees(entry.states)
         except (KeyError, TypeError, ValueError):  # it names what there is no such thing of
             return False
 
@@ -371,11 +371,6 @@ class KeptResults:
             results=tuple(map(pack, done.results)),
             names=done.names or {},
         )
-
-
-def inputs_of(entry: Entry) -> Iterable[tuple[Input, Any]]:
-    """The inputs of a kept result with the states that they were in."""
-    return (((kind, name), state) for kind, name, state in entry.inputs)
 
 
 def declared_inputs(check: Check, path: Path) -> Iterable[Path] | None:
