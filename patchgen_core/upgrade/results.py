@@ -95,7 +95,8 @@ class Conflict:
     Attributes:
         line, merged_line: 1-based lines of the replacement's and of the merged text where ours stands.
         reason: why it cannot be decided, in one sentence without its full stop.
-        base, ours, theirs: what each has there; empty where one has nothing.
+        base, ours, theirs: what each has there, at column 0; empty where one has nothing.
+        indent: what stands before the statements of the block; empty where lines of ours show it.
     """
 
     line: int
@@ -104,6 +105,7 @@ class Conflict:
     ours: str
     theirs: str
     merged_line: int = 0
+    indent: str = ""
 
 
 @dataclass(frozen=True)

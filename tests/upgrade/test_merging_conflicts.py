@@ -167,6 +167,15 @@ def test_a_conflict_leaves_the_rest_merged() -> None:
     )
 
 
+@pytest.mark.parametrize("mine", ["            raise ValueError(x)\n", ""])
+def test_sides_of_a_conflict_stand_where_its_block_does(mine: str) -> None:
+    old, new = "            y = h(x)[:, :n]\n", "            y = h(x)[:, : n.size]\n"
+    base = f"def f(x, n):\n    if n:\n        while n:\n            n = g(n)\n{old}    return x"
+    ours = changed(base, (old, mine))
+    marked = mark_conflicts(text(ours), merge(base, ours, changed(base, (old, new))))
+    assert f"<<<<<<< ours\n{mine}||||||| base\n{old}=======\n{new}>>>>>>> theirs\n" in marked
+
+
 def test_merging_again_changes_nothing() -> None:
     ours = changed(FORWARD, ("position_ids=position_ids,", "position_ids=position_ids, scale=2.0,"))
     theirs = changed(FORWARD, (", cache_position=cache_position", ""), ("return x, weights", "return x"))

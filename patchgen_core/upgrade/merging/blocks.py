@@ -111,7 +111,7 @@ class BlockMerge:
 
     def _conflict(self, region: Region, reason: str) -> None:
         parts = [side[slice(*span)] for side, span in self._spans(region)]
-        texts = [_text_of(part) for part in parts]
+        old, mine, new = (_text_of(part) for part in parts)
         ours = self.sides.ours
         if parts[1]:
             line = parts[1][0].first
@@ -119,7 +119,8 @@ class BlockMerge:
             line = ours[region.ours[0] - 1].last + 1
         else:
             line = ours[0].first if ours else self.sides.parent.last
-        self.edits.conflict(line, reason, *texts)
+        indent = self.sides.parent.text.source.indent(ours[0].first) if ours else ""
+        self.edits.conflict(line, reason, old, mine, new, indent)
 
     def _spans(self, region: Region) -> list[tuple[list[Unit], tuple[int, int]]]:
         sides = self.sides
@@ -329,4 +330,4 @@ def _text_of(part: Sequence[Unit]) -> str:
     """The text of some statements in a row, at column 0."""
     if not part:
         return ""
-    return part[0].text.moved_lines(part[0].first, part[-1].last, part[0].text.source.indent(part[0].first))
+    return part[0].text.moved_lines(part[0].first, part[-1].last)

@@ -55,9 +55,9 @@ class Edits:
         moved = [Edit(edit.start - start, edit.end - start, edit.new) for edit in inside]
         return apply_edits(self.text.source.text[start:end], moved)[0]
 
-    def conflict(self, line: int, reason: str, base: str, ours: str, theirs: str) -> None:
+    def conflict(self, line: int, reason: str, base: str, ours: str, theirs: str, indent: str = "") -> None:
         """Note a place that cannot be decided."""
-        self.conflicts.append(Conflict(line, reason, base, ours, theirs))
+        self.conflicts.append(Conflict(line, reason, base, ours, theirs, indent=indent))
 
     def placed(self) -> tuple[Conflict, ...]:
         """The conflicts in order, each with its line in the result."""

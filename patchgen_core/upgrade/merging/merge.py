@@ -158,7 +158,7 @@ def mark_conflicts(ours: str, merged: Merged) -> str:
         at = max(conflict.merged_line, 1) - 1
         end = at + (conflict.ours.count("\n") + 1 if conflict.ours else 0)
         near = next((line for line in lines[at:] if line.strip()), "")
-        indent = near[: len(near) - len(near.lstrip())]
+        indent = conflict.indent or near[: len(near) - len(near.lstrip())]
         sides = [_indented(text, indent) for text in (conflict.base, conflict.theirs)]
         marked = ["<<<<<<< ours", *lines[at:end], "||||||| base", *sides[0], "=======", *sides[1], ">>>>>>> theirs"]
         lines[at:end] = marked
