@@ -130,6 +130,26 @@ class TestAdding:
     def test_in_the_layout_and_order_that_is_there(self, text: str, expected: str) -> None:
         assert added(text, "from a.b import d") == expected
 
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (
+                "import re\nfrom typing import Any\n\nimport a\n",
+                "import os\nimport re\nfrom typing import Any\n\nimport a\n",
+            ),
+            (
+                "import copy\nfrom typing import Any\n\nimport a\n",
+                "import copy\nimport os\nfrom typing import Any\n\nimport a\n",
+            ),
+            ("import re\nimport copy\n\nimport a\n", "import re\nimport copy\nimport os\n\nimport a\n"),
+            ('"""Text."""\n\nimport a\n', '"""Text."""\n\nimport os\n\nimport a\n'),
+            ("from __future__ import x\n\nimport a\n", "from __future__ import x\n\nimport os\n\nimport a\n"),
+            ("from __future__ import x\n", "from __future__ import x\nimport os\n"),
+        ],
+    )
+    def test_the_standard_library_among_its_own(self, text: str, expected: str) -> None:
+        assert added(text, "import os") == expected
+
     def test_a_line_that_would_be_too_long_is_broken(self) -> None:
         names = [f"name_number_{number}" for number in range(5)]
         line = f"from a.b import {', '.join(names)}\n"

@@ -165,6 +165,7 @@ def norm_forward(self, x):
         before, module = path.read_text(), generated(norm.work).read_text()
         applied = norm.apply({"Norm.forward": self.MARKED, "rotate": NEW_ROTATE}, conflicts=True)
         assert changed_lines(before, path.read_text()) == [
+            "+",
             "+import math",
             "+<<<<<<< ours",
             "+=======",

@@ -6,6 +6,7 @@ the top of the file; here both follow what the file has.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -30,9 +31,9 @@ def add_imports(module: cst.Module, statements: Iterable[str], early: Collection
     """A file with further imports.
 
     A name joins the statement that imports from its module already, in the layout and order that this has. Another
-    statement stands beside those of its package, or else below the last import. Upstream's models are imported under
-    ``if TYPE_CHECKING:`` where the file imports them only there and does not need them while it is imported
-    (``early``). Each statement imports one name.
+    statement stands beside those of its package, one of the standard library among those of that, and any other below
+    the last import. Upstream's models are imported under ``if TYPE_CHECKING:`` where the file imports them only there
+    and does not need them while it is imported (``early``). Each statement imports one name.
     """
     width = width_of(module)
     lines = [cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine) for statement in statements]
@@ -101,7 +102,10 @@ def with_import(
             assert isinstance(other, cst.SimpleStatementLine)
             joined = with_names(other, [*names[:at], name, *names[at:]], indent, width)
             return [*body[:number], joined, *body[number + 1 :]]
-    return _with_line(body, with_names(line, names_of(new_import), indent, width), module_of(new_import))
+    new_line = with_names(line, names_of(new_import), indent, width)
+    if _is_standard(new_import) and _imports(body):
+        return _with_standard(body, new_line)
+    return _with_line(body, new_line, module_of(new_import))
 
 
 def _can_join(statement: cst.ImportFrom, new_import: Import) -> bool:
@@ -125,6 +129,33 @@ def _by_type(name: str) -> tuple[int, str]:
     plain = name.partition(" ")[0]
     kind = 0 if plain.isupper() and len(plain) > 1 else 1 if plain[:1].isupper() else 2
     return kind, name.casefold()
+
+
+def _is_standard(statement: Import) -> bool:
+    """Whether a statement imports from the standard library."""
+    return module_of(statement).partition(".")[0] in sys.stdlib_module_names - {"__future__"}
+
+
+def _with_standard(body: Sequence[cst.BaseStatement], line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+    """The statements of a block with imports and a new one of the standard library: in the order of those that are
+    there, if they have one, else behind them; above all other imports where there are none."""
+    imports = [(number, s) for number, s in _imports(body) if module_of(s) != "__future__"]
+    standard = [(number, _by_kind(s)) for number, s in imports if _is_standard(s)]
+    if not standard:
+        first = imports[0][0] if imports else _imports(body)[-1][0] + 1
+        between = cst.EmptyLine(indent=False)
+        return with_line_above(body, first, line, between) if first < len(body) else [*body, line]
+    keys, key = [other for _, other in standard], _by_kind(_import_on(line))
+    at = sum(other < key for other in keys) if keys == sorted(keys) else len(keys)
+    if at == 0:
+        return with_line_above(body, standard[0][0], line)
+    number = standard[at - 1][0] + 1
+    return [*body[:number], line, *body[number:]]
+
+
+def _by_kind(statement: Import) -> tuple[bool, str]:
+    """The order of import sorters: whole modules first."""
+    return isinstance(statement, cst.ImportFrom), module_of(statement)
 
 
 def _with_line(

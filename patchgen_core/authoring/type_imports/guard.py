@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Collection, Sequence
 from typing import TypeGuard
 
@@ -13,11 +12,10 @@ from patchgen_core.authoring.edits.import_layout import (
     entry_of,
     has_comment,
     import_of,
-    module_of,
     names_of,
     with_names,
 )
-from patchgen_core.authoring.edits.imports import add_imports, is_guard, with_import, with_line_above
+from patchgen_core.authoring.edits.imports import add_imports, is_guard, with_import
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
 from patchgen_core.syntax.index import ImportStatement, bound_name
 
@@ -97,7 +95,7 @@ def _without_guard(module: cst.Module, guard: cst.If) -> cst.Module:
 def _with_guard(module: cst.Module, block: cst.IndentedBlock) -> cst.Module:
     """A file with a new block, below the imports that it begins with."""
     if not any("TYPE_CHECKING" in map(_bound, names_of(s)) for s in map(import_of, module.body) if s is not None):
-        module = _with_typing(module)
+        module = add_imports(module, ["from typing import TYPE_CHECKING"])
     body = list(module.body)
     at = next((n for n, line in enumerate(body) if not _is_head(line)), len(body))
     rest = body[at:]
@@ -105,20 +103,6 @@ def _with_guard(module: cst.Module, block: cst.IndentedBlock) -> cst.Module:
         rest[0] = rest[0].with_changes(leading_lines=[_BLANK, *rest[0].leading_lines])
     guard = cst.If(cst.Name("TYPE_CHECKING"), block, leading_lines=[_BLANK])
     return module.with_changes(body=[*body[:at], guard, *rest])
-
-
-def _with_typing(module: cst.Module) -> cst.Module:
-    """A file that imports ``TYPE_CHECKING``: beside what comes from Python's library, or above its first import."""
-    imports = [(number, statement) for number, line in enumerate(module.body) if (statement := import_of(line))]
-    own = [(n, module_of(s)) for n, s in imports if module_of(s).partition(".")[0] in sys.stdlib_module_names]
-    if not imports or "typing" in [name for _, name in own]:
-        return add_imports(module, ["from typing import TYPE_CHECKING"])
-    line = cst.ensure_type(cst.parse_statement("from typing import TYPE_CHECKING"), cst.SimpleStatementLine)
-    if not own:
-        return module.with_changes(body=with_line_above(module.body, imports[0][0], line, _BLANK))
-    at, name = own[-1]
-    line = line.with_changes(leading_lines=[_BLANK] if name == "__future__" else [])
-    return module.with_changes(body=[*module.body[: at + 1], line, *module.body[at + 1 :]])
 
 
 def _is_head(line: cst.BaseStatement | cst.SimpleStatementLine) -> bool:
