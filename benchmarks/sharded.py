@@ -194,7 +194,7 @@ def ask_ranks(ranks: int, task: Task) -> list[Any]:
     """What each of some new ranks measures."""
     from patchgen_core.workers.rank_group import RankGroup
 
-    with RankGroup("sharded:run_on_rank", ranks, ["torch.distributed.fsdp"]) as group:
+    with RankGroup("sharded:run_on_rank", ranks) as group:
         return group.ask(task, TIME_LIMIT)
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from patchgen_core.build.results import Artifact
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
+    from patchgen_core.workers.fork_server import ForkServer
 
     class _Closeable(Protocol):
         def close(self) -> None: ...
@@ -55,6 +56,7 @@ class Session:
         warn_before_fix: by the name of a check, what gives its warnings of a config whose files are about to be
             rewritten, because they cannot be told afterwards.
         items_ahead: what runs items in other processes; None where all run in this one.
+        fork_server: what the processes of checks are forked from; None before the first of them.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Session:
         self.chosen: dict[Path, set[str]] = {}
         self.warn_before_fix: dict[str, WarnBeforeFix] = {}
         self.items_ahead: _ItemsAhead | None = None
+        self.fork_server: ForkServer | None = None
         self._opened: dict[Project, set[str]] = {}
         self._projects: dict[Path, Project] = {}
         self._projects_by_table: dict[Path, Project] = {}
@@ -172,6 +175,9 @@ class Session:
             self.items_ahead = None
         for resource in self._resources.values():
             resource.close()
+        if self.fork_server is not None:
+            self.fork_server.close()
+            self.fork_server = None
         memories = (
             self._projects,
             self._projects_by_table,

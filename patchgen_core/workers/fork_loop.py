@@ -1,5 +1,6 @@
 """The life of a fork server: for each preparation it forks a process that does it, and forks workers from that.
 
+A preparation that goes on from another one is done in a fork of the process that has done that.
 A worker has a *minder*, its parent, that tells the asker how it ended. Neither needs the server any more.
 """
 
@@ -17,9 +18,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from importlib.abc import MetaPathFinder
 from importlib.machinery import FrozenImporter
-from typing import Any
+from typing import Any, NoReturn
 
 from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.fork_request import NUMBER, ForkRequest, Imports, find_origins, is_own_user
@@ -31,6 +33,19 @@ DESCRIPTORS = 4
 _LIFE = 0  # the descriptor of a pipe that ends with who started the server
 
 
+@dataclass(frozen=True)
+class _Branch:
+    """A preparation, the socket on which processes are asked for that have done it, and what goes on from it."""
+
+    preparation: str
+    listener: socket.socket
+    below: list[_Branch] = field(default_factory=list)
+
+    def list_listeners(self) -> list[socket.socket]:
+        """Its socket, and those of all that goes on from it."""
+        return [self.listener, *(listener for branch in self.below for listener in branch.list_listeners())]
+
+
 def fork_workers(folder: str, listeners: str) -> str:
     """Serve until who started this is gone, on the sockets that were handed down.
 
@@ -38,28 +53,49 @@ def fork_workers(folder: str, listeners: str) -> str:
 
     Args:
         folder: of the sockets, which is removed in the end.
-        listeners: JSON of the preparation, ``package.module:function``, of each socket that was handed down, by the
-            number of its descriptor.
+        listeners: JSON of the descriptor of each socket that was handed down, its preparation,
+            ``package.module:function``, and the one that this goes on from, which comes before it.
     """
-    waiting = {socket.socket(fileno=int(number)): preparation for number, preparation in json.loads(listeners).items()}
-    children: list[int] = []
+    branches: dict[str, _Branch] = {}
+    roots: list[_Branch] = []
+    for number, preparation, base in json.loads(listeners):
+        branch = branches[preparation] = _Branch(preparation, socket.socket(fileno=number))
+        (branches[base].below if base else roots).append(branch)
+    return _serve(folder, roots)
+
+
+def _serve(folder: str, branches: list[_Branch]) -> str:
+    """Fork a process for a branch when somebody first asks for one of it, which goes on here with what is below, and
+    a minder for every asker; returns in workers."""
+    own: socket.socket | None = None
+    imports: Imports | None = None
+    children: set[int] = set()
     while True:
-        listener = _wait_for_asker(waiting)
+        listener = _wait_for_asker([*([own] if own else []), *_list_listeners(branches)])
         if listener is None:
-            for child in children:
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-            shutil.rmtree(folder, ignore_errors=True)
-            os._exit(0)
-        if child := os.fork():
-            children.append(child)
-            waiting.pop(listener)
-            listener.close()
-            continue
-        preparation = waiting.pop(listener)
-        for other in waiting:
-            other.close()
-        return _fork_prepared(listener, preparation)
+            _end(children, folder)
+        elif listener is own:
+            connection, _ = listener.accept()
+            _bury(children)
+            if is_own_user(connection) and not os.fork():
+                _close(listener, *_list_listeners(branches))
+                assert imports is not None
+                return _mind(connection, imports)
+            connection.close()
+        else:
+            branch = next(branch for branch in branches if listener in branch.list_listeners())
+            branches.remove(branch)
+            if child := os.fork():
+                children.add(child)
+                _close(*branch.list_listeners())
+            else:
+                _close(*([own] if own else []), *_list_listeners(branches))
+                imports = _prepare(branch.preparation, imports) or os._exit(1)
+                folder, own, branches, children = "", branch.listener, branch.below, set()
+
+
+def _list_listeners(branches: Iterable[_Branch]) -> list[socket.socket]:
+    return [listener for branch in branches for listener in branch.list_listeners()]
 
 
 def _wait_for_asker(listeners: Iterable[socket.socket]) -> socket.socket | None:
@@ -69,22 +105,25 @@ def _wait_for_asker(listeners: Iterable[socket.socket]) -> socket.socket | None:
     return None if _LIFE in ready else ready[0]
 
 
-def _fork_prepared(listener: socket.socket, preparation: str) -> str:
-    """Do a preparation and fork a minder for every asker; returns in workers."""
-    imports = _prepare(preparation)
-    if imports is None:
-        os._exit(1)
-    while True:
-        if _wait_for_asker([listener]) is None:
-            os._exit(0)
-        connection, _ = listener.accept()
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if is_own_user(connection) and not os.fork():
-            listener.close()
-            return _mind(connection, imports)
-        connection.close()
+def _bury(children: set[int]) -> None:
+    """Take leave of the children that have ended, whose numbers may be others' from then on."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            children.discard(ended)
+
+
+def _end(children: Iterable[int], folder: str) -> NoReturn:
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def _close(*listeners: socket.socket) -> None:
+    for listener in listeners:
+        listener.close()
 
 
 class _Absent(MetaPathFinder):
@@ -98,9 +137,9 @@ class _Absent(MetaPathFinder):
             self.names.add(fullname)
 
 
-def _prepare(preparation: str) -> Imports | None:
-    """What the preparation imports; None where no process may be forked after it."""
-    before = dict(os.environ)
+def _prepare(preparation: str, base: Imports | None) -> Imports | None:
+    """What the preparation imports, and did before that it goes on from; None where no process may be forked after."""
+    before = base.before if base is not None else dict(os.environ)
     absent = _Absent()
     sys.meta_path.append(absent)
     try:
@@ -116,6 +155,7 @@ def _prepare(preparation: str) -> Imports | None:
         return None
     inside = {*sys.builtin_module_names, "__main__"}
     names = {name.partition(".")[0] for name in sys.modules} | absent.names | {"sitecustomize", "usercustomize"}
+    names |= base.modules.keys() if base is not None else set()
     compared = sorted(name for name in names - inside if not FrozenImporter.find_spec(name))
     return Imports(before, dict(os.environ), find_origins(compared, sys.path))
 
@@ -139,6 +179,8 @@ def _mind(connection: socket.socket, imports: Imports) -> str:
     the asker kills what its group has left.
     """
     _, descriptors, _, _ = socket.recv_fds(connection, 1, DESCRIPTORS)
+    if not descriptors:  # somebody wanted nothing but the preparation, or has ended
+        os._exit(0)
     with connection.makefile("rb") as stream:
         request: ForkRequest = pickle.loads(read_frame(stream) or os._exit(1))
     sys.path_importer_cache.clear()  # of folders that may have come to be since

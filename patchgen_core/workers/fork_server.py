@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 
 from patchgen_core.workers.fork_request import CONNECTIONS, ENVIRONMENT, socket_path
-from patchgen_core.workers.worker import start_path
+from patchgen_core.workers.search_path import start_path
 
 _START = """
 import sys
@@ -38,12 +38,14 @@ class ForkServer:
 
     Args:
         preparations: ``package.module:function`` of what processes have done that are forked: importing, and nothing
-            that starts a thread or takes hold of a device.
+            that starts a thread or takes hold of a device. For each the one that it goes on from, which comes before
+            it; empty for none. What several go on from is done once for all of them.
+        is_announced: whether the environment tells other processes of it.
     """
 
-    def __init__(self, preparations: Sequence[str]) -> None:
+    def __init__(self, preparations: Mapping[str, str], is_announced: bool = True) -> None:
         self.folder = ""
-        self._preparations = tuple(preparations)
+        self._preparations, self._is_announced = dict(preparations), is_announced
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> ForkServer:
@@ -56,24 +58,25 @@ class ForkServer:
     def start(self) -> bool:
         """Start the process; whether that was done. There may be one already, or this system may not have what it
         takes."""
-        if not CAN_FORK or ENVIRONMENT in os.environ:
+        if not CAN_FORK or (self._is_announced and ENVIRONMENT in os.environ):
             return False
         self.folder = tempfile.mkdtemp(prefix="patchgen-fork-")  # which is nobody else's to look into
         try:
             with ExitStack() as stack:
-                listeners = {self._listen(stack, name): name for name in self._preparations}
+                listeners = [(self._listen(stack, name), name, base) for name, base in self._preparations.items()]
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", _START, self.folder, json.dumps(listeners), *start_path()],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    pass_fds=list(listeners),
+                    pass_fds=[number for number, _, _ in listeners],
                     start_new_session=True,
                 )
         except OSError:  # such as a name that is too long for a socket
             self.close()
             return False
-        os.environ[ENVIRONMENT] = self.folder
+        if self._is_announced:
+            os.environ[ENVIRONMENT] = self.folder
         return True
 
     def _listen(self, stack: ExitStack, preparation: str) -> int:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import sysconfig
+from collections.abc import Iterable
 
 _STANDARD = os.path.realpath(sysconfig.get_path("stdlib"))
 _SYSTEM = ("/proc/", "/dev/", "/sys/")
@@ -22,13 +23,18 @@ def watch_opened_files() -> None:
 
 
 def list_opened_files() -> list[str]:
-    """The files that this process has opened; none of the system or of what is installed."""
+    """The files that this process has opened, and those added; none of the system or of what is installed."""
     for path in list(_opened):
         del _opened[path]
         source = _source_of(path)
         if not _is_elsewhere(source) and os.path.isfile(source):  # a name may be relative to a folder that is open
             _own[source] = None
     return list(_own)
+
+
+def add_opened_files(paths: Iterable[str]) -> None:
+    """Count files that processes of this one have opened among its own."""
+    _own.update(dict.fromkeys(paths))
 
 
 def _note(event: str, arguments: tuple[object, ...]) -> None:

@@ -6,8 +6,10 @@ import contextlib
 import logging
 import os
 import selectors
+import signal
 import socket
 import subprocess
+import sys
 from typing import IO, Protocol
 
 from patchgen_core.workers.fork_request import (
@@ -21,6 +23,13 @@ from patchgen_core.workers.fork_request import (
 )
 from patchgen_core.workers.frames import write_frame
 
+_START = """
+import sys
+handler, *sys.path = sys.argv[1:]
+del sys.argv[1:]
+from patchgen_core.workers.loop import serve
+serve(handler)
+"""
 END_UNKNOWN = 256
 """The exit code of a process of which nobody knows how it ended: more than any that there is."""
 _SECONDS_TO_FORK = 60.0  # in which a server does its preparation
@@ -96,16 +105,31 @@ class StartedProcess(subprocess.Popen[bytes]):
         """Nothing: its number is others' once it has been waited for."""
 
 
-def fork_process(preparation: str, handler: str, path: list[str], error: int) -> ForkedProcess | None:
-    """A process that has done a preparation and enters :func:`~patchgen_core.workers.loop.serve`, forked from the
-    server that the environment names; None where there is none, or what it forks would not be what is started here.
+def start_process(handler: str, path: list[str], error: int, preparation: str = "", folder: str = "") -> WorkerProcess:
+    """A process that enters :func:`~patchgen_core.workers.loop.serve`: forked where there is a server for that, and
+    what it forks would be what is started.
 
     Args:
-        preparation: ``package.module:function``.
+        handler: ``package.module:function`` of what answers its requests.
         path: its ``sys.path``.
         error: the descriptor of its standard error.
+        preparation: ``package.module:function`` of what it begins with in any case; empty for nothing.
+        folder: of the server's sockets; empty for the server that the environment names.
     """
-    folder = os.environ.get(ENVIRONMENT)
+    process = fork_process(handler, path, error, preparation, folder)
+    if process is not None:
+        return process
+    command = [sys.executable, "-c", _START, handler, *path]
+    pipe = subprocess.PIPE
+    return StartedProcess(command, stdin=pipe, stdout=pipe, stderr=error, start_new_session=True)
+
+
+def fork_process(
+    handler: str, path: list[str], error: int, preparation: str, folder: str = ""
+) -> ForkedProcess | None:
+    """Such a process, forked from a server; None where there is none, or what it forks would not be what is started
+    here."""
+    folder = folder or os.environ.get(ENVIRONMENT, "")
     if not folder or not preparation:
         return None
     request = ForkRequest(handler, tuple(path), dict(os.environ), describe_process())
@@ -120,6 +144,20 @@ def fork_process(preparation: str, handler: str, path: list[str], error: int) ->
         if process is not None:
             stack.pop_all()
         return process
+
+
+def warm_up(preparation: str) -> bool:
+    """Have the fork server that the environment names do a preparation, and do not wait for it; whether there is such
+    a server."""
+    folder = os.environ.get(ENVIRONMENT)
+    if not folder or not preparation:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(socket_path(folder, preparation))
+            return is_own_user(connection)
+    except OSError:
+        return False
 
 
 def _fork(
@@ -144,3 +182,25 @@ def _fork(
         return None
     connection.settimeout(None)
     return ForkedProcess(pid, connection, stdin, stdout)
+
+
+def kill_process(process: WorkerProcess) -> None:
+    """Kill a process with its children, and wait for its end."""
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.send_signal(signal.SIGTERM)  # which is all that there is without groups, and kills
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def end_process(process: WorkerProcess) -> None:
+    """Kill a process and let go of what belongs to it."""
+    kill_process(process)
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    process.close()

@@ -8,8 +8,7 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-CRASH = "Fatal Python error"
-"""What the report of a crash begins with, whose stack follows."""
+_DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most recent call first\):)$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 _DISTRIBUTED = os.path.join("torch", "distributed") + os.sep
 _COLLECTIVES = ("distributed_c10d.py", "_functional_collectives.py")
@@ -23,6 +22,12 @@ class Frame:
     file: str
     line: int
     function: str
+
+
+def split_output(output: str) -> tuple[str, str]:
+    """What a process wrote before its stack was dumped behind it, and the dump; that is empty where there is none."""
+    dump = _DUMP.search(output)
+    return (output[: dump.start()], output[dump.start() :]) if dump else (output, "")
 
 
 def read_frames(dump: str) -> tuple[Frame, ...]:

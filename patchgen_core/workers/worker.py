@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -17,16 +15,9 @@ from typing import IO, Any
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import load_answer, read_frame, write_frame
 from patchgen_core.workers.phases import count, phase
-from patchgen_core.workers.process import END_UNKNOWN, StartedProcess, WorkerProcess, fork_process
+from patchgen_core.workers.process import END_UNKNOWN, WorkerProcess, end_process, kill_process, start_process
+from patchgen_core.workers.search_path import search_path, start_path
 
-_START = """
-import sys
-handler, *sys.path = sys.argv[1:]
-del sys.argv[1:]
-from patchgen_core.workers.loop import serve
-serve(handler)
-"""
-_OWN_ROOT = str(Path(__file__).resolve().parents[2])
 _SECONDS_TO_DUMP = 0.5
 
 
@@ -75,12 +66,7 @@ class Worker:
         self._process = self._output = None
         self._unread_answers = 0
         if process is not None:
-            _kill(process)
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(BrokenPipeError):
-                        stream.close()
-            process.close()
+            end_process(process)
         if output is not None:
             output.close()
 
@@ -88,7 +74,7 @@ class Worker:
         """End what the process does for another thread, whose :meth:`ask` then raises a WorkerDied."""
         process = self._process
         if process is not None:
-            _kill(process)
+            kill_process(process)
 
     def tell(self, request: object, preparation: str = "") -> None:
         """Send a request and do not wait for the answer; whatever goes wrong is left for the next :meth:`ask` to
@@ -147,12 +133,7 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-            error = self._output.fileno()
-            self._process = fork_process(preparation, self.handler, start_path(self.roots), error)
-            if self._process is None:
-                command = [sys.executable, "-c", _START, self.handler, *start_path()]
-                pipe = subprocess.PIPE
-                self._process = StartedProcess(command, stdin=pipe, stdout=pipe, stderr=error, start_new_session=True)
+            self._process = start_process(self.handler, start_path(self.roots), self._output.fileno(), preparation)
         return self._process
 
     def _died(self, how: str) -> WorkerDied:
@@ -172,7 +153,7 @@ def _time_limit(process: WorkerProcess, seconds: float) -> Iterator[threading.Ev
     def give_up() -> None:
         is_late.set()
         _have_stack_dumped(process)
-        _kill(process)
+        kill_process(process)
 
     timer = threading.Timer(seconds, give_up)
     timer.start()
@@ -181,30 +162,6 @@ def _time_limit(process: WorkerProcess, seconds: float) -> Iterator[threading.Ev
     finally:
         timer.cancel()
         timer.join()  # it may be about to kill the process, which is there until it is closed
-
-
-def search_path(roots: Iterable[str | Path]) -> list[str]:
-    """``sys.path`` for a worker: folders that come first, and those of this process."""
-    return list(dict.fromkeys([*map(str, roots), *map(os.path.abspath, sys.path)]))
-
-
-def start_path(roots: Iterable[str | Path] = ()) -> list[str]:
-    """That, and where this package is: for a process that is about to import it."""
-    return [*search_path(roots), _OWN_ROOT]
-
-
-@contextlib.contextmanager
-def import_first(folders: Iterable[str | Path]) -> Iterator[None]:
-    """Have processes that start now import from some folders before others, such as that of an editable install."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([before] if before else [])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 def _have_stack_dumped(process: WorkerProcess) -> None:
@@ -231,14 +188,3 @@ def _signal_name(number: int) -> str:
     except ValueError:
         return f"signal {number}"
     return f"{name}, as when memory runs out" if name == "SIGKILL" else name
-
-
-def _kill(process: WorkerProcess) -> None:
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # with its children
-        else:
-            process.send_signal(signal.SIGTERM)  # which is all that there is without groups, and kills
-    except ProcessLookupError:
-        pass
-    process.wait()

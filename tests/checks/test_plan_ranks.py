@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -26,6 +24,7 @@ from patchgen_core.checks.plan.comparison import check_plan
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.parallel_plan.plan import ParallelPlan
 from tests.checks.plans_to_check import SMALL, Small, SmallConfig, plan, told
+from tests.workers.forking import is_running, until
 
 pytestmark = pytest.mark.torch
 
@@ -38,20 +37,12 @@ class Meddling(ParallelPlan):
 
     def apply(self, model: nn.Module, mesh: DeviceMesh) -> None:
         super().apply(model, mesh)
+        Path(model.config.folder, str(dist.get_rank())).write_text(str(os.getpid()))
         MEDDLERS[model.config.meddle](model, dist.get_rank())
 
 
 Meddler = Callable[[nn.Module, int], None]
 MEDDLERS: dict[str, Meddler] = {}
-OTHERS: list[BaseProcess] = []
-"""Ranks of other sizes, and other tests, that stay with this process."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_ranks_to_begin_with() -> None:
-    """End the ranks that another module's tests may have left for this one's plans."""
-    check_plan(Small, Meddling(SMALL.extra_parallel_plan), SmallConfig(meddle="a_rank_that_leaves"), time_limit=60)
-    OTHERS[:] = multiprocessing.active_children()
 
 
 def meddler(function: Meddler) -> Meddler:
@@ -61,10 +52,11 @@ def meddler(function: Meddler) -> Meddler:
 
 
 def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckResult:
-    config = SmallConfig(meddle=meddle.__name__)
-    verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
-    remaining = [process for process in multiprocessing.active_children() if process not in OTHERS]
-    assert len(remaining) == (0 if is_ended(verdict) else 2)
+    with tempfile.TemporaryDirectory() as folder:
+        config = SmallConfig(meddle=meddle.__name__, folder=folder)
+        verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
+        pids = [int(Path(folder, str(rank)).read_text()) for rank in range(2)]
+    assert sum(map(is_running, pids)) == (0 if is_ended(verdict) else 2)
     return verdict
 
 
@@ -267,7 +259,6 @@ def test_ranks_start_beside_threads_that_compute() -> None:
 
 @meddler
 def says_who_it_is(model: nn.Module, rank: int) -> None:
-    Path(model.config.folder, str(rank)).write_text(str(os.getpid()))
     signal.pause()
 
 
@@ -283,29 +274,10 @@ def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)])
     try:
         files = [tmp_path / str(rank) for rank in range(2)]
-        assert _within(120, lambda: all(file.exists() and file.read_text() for file in files))
+        assert until(lambda: all(file.exists() and file.read_text() for file in files), 120)
         pids = [int(file.read_text()) for file in files]
-        assert all(_runs(pid) for pid in pids)
+        assert all(map(is_running, pids))
     finally:
         process.kill()
         process.wait()
-    assert _within(30, lambda: not any(_runs(pid) for pid in pids))
-
-
-def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def _runs(pid: int) -> bool:
-    """Whether a process is there and no zombie; it may end between two looks at it."""
-    try:
-        os.kill(pid, 0)
-        stat = Path(f"/proc/{pid}/stat")
-        return not Path("/proc/self").exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    assert until(lambda: not any(map(is_running, pids)))

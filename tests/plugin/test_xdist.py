@@ -235,7 +235,7 @@ def test_the_record_of_a_workers_failure_has_its_cause_and_the_whole_diff(
 
 
 @pytest.mark.parametrize(
-    ("workers", "checks", "is_there"), [("2", "import", True), ("1", "import", False), ("2", "drift", False)]
+    ("workers", "checks", "is_there"), [("2", "import", True), ("1", "import", True), ("2", "drift", False)]
 )
 def test_workers_that_may_check_models_share_a_fork_server(
     gated: Workspace,

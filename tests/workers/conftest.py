@@ -15,7 +15,7 @@ from tests.workers.forking import PREPARATION
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """A server that has imported a little; the environment does not name it."""
-    server = ForkServer([PREPARATION])
+    server = ForkServer({PREPARATION: ""})
     with pytest.MonkeyPatch.context() as patch:  # for its start alone: other tests have the one that the session began
         patch.delenv(ENVIRONMENT, raising=False)
         patch.setenv("PYTEST_OF_THE_SERVER", "which is not handed on")

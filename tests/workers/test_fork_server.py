@@ -18,7 +18,7 @@ import pytest
 
 from patchgen_core.workers.fork_request import ENVIRONMENT
 from patchgen_core.workers.fork_server import ForkServer
-from patchgen_core.workers.process import ForkedProcess
+from patchgen_core.workers.process import ForkedProcess, warm_up
 from patchgen_core.workers.worker import Worker, WorkerDied
 from tests.conftest import ROOT
 from tests.workers.forking import PREPARATION, is_running, until
@@ -198,10 +198,91 @@ def test_without_a_preparation_or_for_another_one_it_is_started(handler_folder: 
 def test_a_preparation_that_fails_is_nobodys_error(handler_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENVIRONMENT)
     failing = "tests.workers.forking:fail"
-    with ForkServer([failing]), Worker("handling:run", 60, [handler_folder]) as worker:
+    with ForkServer({failing: ""}), Worker("handling:run", 60, [handler_folder]) as worker:
         assert worker.ask("answer = 1", failing) == 1
         assert not isinstance(worker._process, ForkedProcess)
     assert ENVIRONMENT not in os.environ
+
+
+@pytest.fixture
+def chain(handler_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
+    """A server with two preparations that go on from a third, and one that goes on from what fails."""
+    (handler_folder / "steps.py").write_text(STEPS, encoding="utf-8")
+    monkeypatch.syspath_prepend(handler_folder)
+    monkeypatch.delenv(ENVIRONMENT)
+    steps = {"steps:first": "", "steps:second": "steps:first", "steps:other": "steps:first", "steps:fail": ""}
+    with ForkServer({**steps, "steps:after_failing": "steps:fail"}) as server:
+        yield server
+
+
+STEPS = """
+import os
+done = []
+
+def first():
+    import decimal
+    done.append(("first", os.getpid()))
+
+def second():
+    import fractions
+    os.environ["STEPS_SECOND"] = "yes"
+    done.append(("second", os.getpid()))
+
+def other():
+    open("others", "a").write("done ")
+    done.append(("other", os.getpid()))
+
+def fail():
+    raise ImportError("no torch")
+
+def after_failing():
+    done.append(("after_failing", os.getpid()))
+"""
+DONE = "import steps; answer = steps.done, os.environ.get('STEPS_SECOND')"
+
+
+@pytest.mark.usefixtures("chain")
+def test_a_preparation_goes_on_from_what_another_one_has_done(handler_folder: Path) -> None:
+    answers = {}
+    for name in ("second", "other", "first", "second"):
+        with Worker("handling:run", 60, [handler_folder]) as worker:
+            answers[name] = worker.ask(DONE, f"steps:{name}")
+            assert isinstance(worker._process, ForkedProcess)
+    ((_, pid),), _ = answers["first"]
+    (first, (name, _)), variable = answers["second"]
+    assert (first, name, variable) == (("first", pid), "second", "yes")
+    (first, (name, _)), variable = answers["other"]
+    assert (first, name, variable) == (("first", pid), "other", None)
+
+
+def test_what_is_warmed_up_is_done_once_and_before_anybody_asks(
+    handler_folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.chdir(handler_folder)
+    note = handler_folder / "others"
+    assert not warm_up("steps:other")
+    request.getfixturevalue("chain")
+    assert warm_up("steps:other")
+    assert until(note.exists)
+    with Worker("handling:run", 60, [handler_folder]) as worker:
+        assert len(worker.ask(DONE, "steps:other")[0]) == 2
+        assert isinstance(worker._process, ForkedProcess)
+    assert note.read_text() == "done "
+
+
+@pytest.mark.usefixtures("chain")
+def test_what_another_preparation_found_counts_for_the_one_that_goes_on_from_it(handler_folder: Path) -> None:
+    (handler_folder / "decimal.py").write_text("other = True")
+    with Worker("handling:run", 60, [handler_folder]) as worker:
+        assert worker.ask("answer = 1", "steps:second") == 1
+        assert not isinstance(worker._process, ForkedProcess)
+
+
+@pytest.mark.usefixtures("chain")
+def test_nothing_goes_on_from_a_preparation_that_fails(handler_folder: Path) -> None:
+    with Worker("handling:run", 60, [handler_folder]) as worker:
+        assert worker.ask("answer = 1", "steps:after_failing") == 1
+        assert not isinstance(worker._process, ForkedProcess)
 
 
 # --- many, and the end -----------------------------------------------------------------------------
@@ -221,7 +302,7 @@ def test_twenty_at_once_are_forked_and_leave_nothing(handler_folder: Path) -> No
 @pytest.fixture
 def own_server(handler_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
     monkeypatch.delenv(ENVIRONMENT)
-    with ForkServer([PREPARATION]) as server:
+    with ForkServer({PREPARATION: ""}) as server:
         yield server
 
 
@@ -262,7 +343,7 @@ import sys
 from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.worker import Worker
 
-with ForkServer([sys.argv[2]]) as server, Worker("handling:run", 60, [sys.argv[1]]) as worker:
+with ForkServer({sys.argv[2]: ""}) as server, Worker("handling:run", 60, [sys.argv[1]]) as worker:
     pids = worker.ask("answer = (os.getpid(), os.getppid())", sys.argv[2])
     print(server.folder, server._process.pid, *pids, flush=True)
     sys.stdin.read()

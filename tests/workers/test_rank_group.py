@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,9 +13,12 @@ from typing import Any
 
 import pytest
 
+from patchgen_core.workers.fork_server import CAN_FORK
 from patchgen_core.workers.rank_group import RankGroup, RanksFailed
 from patchgen_core.workers.rank_loop import Rank
 from patchgen_core.workers.stacks import Frame, find_collective, find_own_frame
+from tests.conftest import ROOT
+from tests.workers.forking import is_running
 
 LIMIT = 60.0
 
@@ -68,24 +70,20 @@ def group() -> Iterator[RankGroup]:
     with RankGroup(f"{__name__}:do", 3) as group:
         yield group
         pids = pids_of(group)
-    assert not pids & pids_of_children()
+    assert not any(map(is_running, pids))
 
 
 def pids_of(group: RankGroup) -> set[int]:
     return {pid for *_, pid in group.ask(("name_process", None), LIMIT)}
 
 
-def pids_of_children() -> set[int | None]:
-    return {process.pid for process in multiprocessing.active_children()}
-
-
 def failure_of(group: RankGroup, request: tuple[str, Any], time_limit: float = LIMIT) -> RanksFailed:
     pids, start = pids_of(group), time.monotonic()
-    assert pids <= pids_of_children()
+    assert all(map(is_running, pids))
     with pytest.raises(RanksFailed) as caught:
         group.ask(request, time_limit)
     assert time.monotonic() - start < LIMIT / 2
-    assert not pids & pids_of_children()
+    assert not any(map(is_running, pids))
     return caught.value
 
 
@@ -130,21 +128,26 @@ LOOKING = """
 import sys
 from patchgen_core.workers.rank_group import RankGroup
 
-def look(rank, request):
+def prepare():
     import acme
-    return acme.__file__
+
+def look(rank, request):
+    is_prepared = "acme" in sys.modules
+    import acme
+    return acme.__file__, is_prepared
 
 if __name__ == "__main__":
     for folder in sys.argv[1:]:
         sys.path.insert(0, folder)
         for _ in range(2):
-            with RankGroup("looking:look", 2, ["acme"]) as group:
-                print(*group.ask(None, 60))
+            with RankGroup("looking:look", 2, "looking:prepare") as group:
+                print(*group.ask(None, 60), sep="; ")
 """
 
 
 def test_ranks_import_what_this_process_would_whatever_their_server_imported(tmp_path: Path) -> None:
-    """A release may be on the search path of this process alone, and another one later."""
+    """A release may be on the search path of this process alone, and another one later; ranks that a server can fork
+    do not import it themselves."""
     for name in ("installed", "first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "acme.py").touch()
@@ -152,8 +155,38 @@ def test_ranks_import_what_this_process_would_whatever_their_server_imported(tmp
     command = [sys.executable, "looking.py", str(tmp_path / "first"), str(tmp_path / "second")]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    first, second = (str(tmp_path / name / "acme.py") for name in ("first", "second"))
-    assert done.stdout.splitlines() == [f"{first} {first}"] * 2 + [f"{second} {second}"] * 2, done.stderr
+    first, second = (
+        "; ".join([str((str(tmp_path / name / "acme.py"), is_prepared))] * 2)
+        for name, is_prepared in (("first", CAN_FORK), ("second", False))
+    )
+    assert done.stdout.splitlines() == [first, first, second, second], done.stderr
+
+
+OPENING = """
+import sys
+from pathlib import Path
+
+def read(rank, path):
+    return Path(path).read_text()
+"""
+
+
+def test_what_ranks_read_counts_as_read_here(tmp_path: Path) -> None:
+    """A kept result of a check that ranks make depends on it."""
+    (tmp_path / "opening.py").write_text(OPENING)
+    (tmp_path / "table.txt").write_text("4")
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from patchgen_core.workers.opened_files import list_opened_files
+from patchgen_core.workers.rank_group import RankGroup
+
+with RankGroup("opening:read", 2) as group:
+    group.ask({str(tmp_path / "table.txt")!r}, 60)
+print(list_opened_files())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert str(tmp_path / "table.txt") in done.stdout, done.stderr
 
 
 C10D, MODEL = "/x/site-packages/torch/distributed/distributed_c10d.py", "/home/acme/modeling.py"

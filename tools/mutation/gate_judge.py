@@ -27,7 +27,7 @@ from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.workers.worker import search_path
+from patchgen_core.workers.search_path import search_path
 from tools.mutation.correct import Generator
 from tools.mutation.mutant import CodeMutant
 

@@ -28,7 +28,7 @@ from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.errors import Location, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
-from patchgen_core.workers.worker import search_path
+from patchgen_core.workers.search_path import search_path
 
 _SECONDS = 600
 """An edit whose checks take longer is ended, and told."""

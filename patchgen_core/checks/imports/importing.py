@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.fork_server import IMPORT_MODULES
+from patchgen_core.checks.fork_server import IMPORT_MODULES, share_imports
 from patchgen_core.checks.imports.forked_import import CAN_FORK, PREPARED, ImportReport, ImportRequest
 from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.codegen.plan import Plan
@@ -23,6 +23,7 @@ from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt, 
 from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.exports import exported_names, has_listing
+from patchgen_core.workers.process import warm_up
 from patchgen_core.workers.worker import Worker, WorkerDied
 
 _HANDLER = "patchgen_core.checks.imports.forked_import:import_in_fork"
@@ -184,16 +185,25 @@ class ImportCheck(Check):
         """Import what is checked in, or what a run that rewrites files puts there."""
         return [self._import(result) for result in self.session.results(path)]
 
+    def prepare(self, project: Project) -> None:
+        """Have what upstream's modules import be imported."""
+        share_imports(self.session)
+        warm_up(IMPORT_MODULES)
+
+    def _importer(self, project: Project) -> Importer:
+        def make() -> Importer:
+            share_imports(self.session)
+            return Importer(project, setups=self.session.settings.setups)
+
+        return self.session.resource(project, Importer, make)
+
     def _import(self, result: ConfigResult) -> CheckResult:
         artifact = result.outcome.artifact
         is_fixed = self.session.is_fixed(result)
         if artifact is None or (not is_fixed and not artifact.path.exists()):
             return self.nothing_made(result, "there is nothing to import; the drift check says why")
         project = self.session.project(result.outcome.path)
-        importer = self.session.resource(
-            project, Importer, lambda: Importer(project, setups=self.session.settings.setups)
-        )
-        imported = importer.check(artifact, fresh=is_fixed)
+        imported = self._importer(project).check(artifact, fresh=is_fixed)
         if result.status == "drifted" and not is_fixed:
             errors = (replace(error, hint=f"{error.hint} {_DRIFTED}".strip()) for error in imported.errors)
             imported = with_errors(imported, errors)

@@ -73,11 +73,16 @@ def _prepare_torch(device: str) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 
+def import_torch() -> None:
+    """What every process that checks something with torch begins with, whatever runs it."""
+    importlib.import_module("torch")
+
+
 def prepare_torch() -> None:
     """What a process of these begins with where there is nothing but a CPU; a PatchgenError where there is more."""
     from patchgen_core.models import interpreter
 
-    importlib.import_module("torch")
+    import_torch()
     if not is_so_in_child(lambda: interpreter.device_type() == "cpu"):  # which is not asked here, where it would stay
         raise PatchgenError("processes that may use a device are not forked")
     os.environ[interpreter.VARIABLE] = "1"

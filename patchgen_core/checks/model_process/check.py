@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.fork_server import share_imports
 from patchgen_core.checks.kept.asking import kept_of_project
-from patchgen_core.checks.model_process.process import IMPORT_MODELS, TIME_LIMIT, ModelProcess
+from patchgen_core.checks.model_process.process import TIME_LIMIT, ModelProcess
 from patchgen_core.checks.model_process.request import BesideRequest
 from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
@@ -29,6 +30,7 @@ def model_process(session: Session, project: Project) -> ModelProcess:
     limit = settings.time_limit if settings.time_limit is not None else TIME_LIMIT
 
     def make() -> ModelProcess:
+        share_imports(session)
         return ModelProcess(project, settings.device, settings.isolate, limit, settings.setups, find_runs)
 
     def find_runs() -> RunPlace | None:
@@ -52,12 +54,8 @@ def refuse_setup(session: Session, project: Project | None) -> None:
 
 
 class ModelCheck(Check):
-    """A check that runs the models of generated modules.
+    """A check that runs the models of generated modules."""
 
-    ``preparation`` is the ``package.module:function`` of what its process can do while other checks run.
-    """
-
-    preparation: ClassVar[str] = IMPORT_MODELS
     runs_ahead = True
 
     def refuse_machine(self, project: Project | None) -> None:
@@ -68,7 +66,7 @@ class ModelCheck(Check):
 
     def prepare(self, project: Project) -> None:
         """Have the process import torch and transformers."""
-        model_process(self.session, project).prepare(self.preparation)
+        model_process(self.session, project).prepare()
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
         """Run the models of the checked-in modules, or of what a run that rewrites files puts there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
@@ -18,6 +17,8 @@ from patchgen_core.models.run_files import RunPlace
 from patchgen_core.ops.kernel_spec import ALIASES
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
 from patchgen_core.project.project import Project
+from patchgen_core.workers.process import warm_up
+from patchgen_core.workers.stacks import split_output
 from patchgen_core.workers.worker import Worker, WorkerDied
 
 _ANSWERING = "patchgen_core.checks.model_process.answering"
@@ -30,7 +31,6 @@ TIME_LIMIT = 600.0
 _LINES_SHOWN = 12
 _OUTPUT_KEPT = 40_000  # a hundred frames and what was said before
 _CALLING = os.path.join("torch", "nn", "modules", "module.py")  # three frames for each module
-_DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most recent call first\):)$", re.MULTILINE)
 
 KernelName = tuple[str, str, str]
 """Op, variant and name of a kernel."""
@@ -77,10 +77,11 @@ class ModelProcess:
         """End the process."""
         self.worker.close()
 
-    def prepare(self, function: str = IMPORT_MODELS) -> None:
-        """Start the process, and have a function there import what a check needs while others run."""
-        if not self.isolate:
-            self.worker.tell(self._request(function), self._preparation)
+    def prepare(self) -> None:
+        """Have what checks need be imported while others run: by a fork server where there is one, or else by the
+        process, which is started."""
+        if not self.isolate and not warm_up(self._preparation):
+            self.worker.tell(self._request(IMPORT_MODELS), self._preparation)
 
     def refuse_device(self) -> None:
         """Raise a PatchgenError where torch has not the device, does not import, or takes its process with it."""
@@ -195,10 +196,6 @@ def _refusal(result: CheckResult) -> PatchgenError:
 
 def _last(output: str) -> str:
     """The end of what a process said: what it was doing when it ended, if it said that, or else the last lines."""
-    dump = _DUMP.search(output)
-    if dump is None:
-        return "\n".join(output.rstrip().splitlines()[-_LINES_SHOWN:])
-    lines = output[: dump.start()].rstrip().splitlines()
-    where = output[dump.start() :].partition("\nExtension modules:")[0].splitlines()
-    where = [line for line in where if line and _CALLING not in line]
-    return "\n".join([*lines[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])
+    said, dump = split_output(output)
+    where = [line for line in dump.partition("\nExtension modules:")[0].splitlines() if line and _CALLING not in line]
+    return "\n".join([*said.rstrip().splitlines()[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])

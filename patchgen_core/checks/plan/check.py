@@ -16,7 +16,6 @@ class PlanCheck(BesideCheck):
     name = "plan"
     file = "parallel_plan.py"
     function = f"{_ROOM}.comparison:check_request"
-    preparation = f"{_ROOM}.comparison:prepare_request"
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing more."""

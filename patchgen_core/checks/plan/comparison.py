@@ -18,7 +18,6 @@ from torch.distributed.tensor import DTensor, Shard
 from patchgen_core.checks.model_process.answering import (
     check_heads,
     generated_module,
-    import_models,
     import_module,
     model_heads,
     model_setup,
@@ -26,7 +25,7 @@ from patchgen_core.checks.model_process.answering import (
 )
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
 from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, make_plan, read_plan
-from patchgen_core.checks.ranks.groups import ask_ranks, explain_failure, start_server
+from patchgen_core.checks.ranks.groups import ask_ranks, explain_failure
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some, summarize_error
 from patchgen_core.models.model_setup import ModelSetup, PlanReader
@@ -88,12 +87,6 @@ def _build_empty(model_class: type[PreTrainedModel], config: PreTrainedConfig | 
     build: Callable[..., PreTrainedModel] = model_class
     with torch.device("meta"):
         return build(copy.deepcopy(config) if config is not None else _toy(model_class))
-
-
-def prepare_request(request: ModelRequest) -> None:
-    """Start the ranks, and import what every check of a model imports."""
-    start_server()
-    import_models(request)
 
 
 def check_plan(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from patchgen_core.checks.fork_server import RUN_RANKS
 from patchgen_core.checks.imports.module_text import given_texts
 from patchgen_core.errors import Location, Problem
 from patchgen_core.workers.phases import phase
-from patchgen_core.workers.rank_group import RankGroup, RanksFailed, RankState, rank_context
+from patchgen_core.workers.rank_group import RankGroup, RanksFailed, RankState
 from patchgen_core.workers.stacks import find_collective, find_own_frame
 
 _HANDLER = "patchgen_core.checks.ranks.answering:answer"
-_PRELOAD = (
-    "patchgen_core.checks.ranks.rank_imports",
-    "torch.distributed.tensor",  # where the server does not find our own
-    "transformers.modeling_utils",
-)
 
 
 @dataclass(frozen=True)
@@ -37,11 +34,6 @@ class RankRequest:
     task: bytes
     texts: tuple[tuple[str, str, str], ...]
     setups: tuple[str, ...]
-
-
-def start_server() -> None:
-    """Start what ranks are forked from, which then imports torch and transformers beside this process."""
-    rank_context(_PRELOAD)
 
 
 def ask_ranks(function: str, task: object, size: int, time_limit: float, setups: tuple[str, ...] = ()) -> list[Any]:
@@ -66,7 +58,9 @@ def end_ranks(size: int, setups: tuple[str, ...] = ()) -> None:
 @functools.cache
 def _group(size: int, setups: tuple[str, ...]) -> RankGroup:
     """The group of so many ranks that did these set-ups, which stays with this process."""
-    return RankGroup(_HANDLER, size, _PRELOAD)
+    group = RankGroup(_HANDLER, size, RUN_RANKS)
+    atexit.register(group.close)
+    return group
 
 
 def explain_failure(failure: RanksFailed, doing: str, cannot: str) -> Problem:

@@ -1,15 +1,11 @@
-"""Imports what every rank needs, for the server that ranks are forked from: it can only be told modules to import.
-
-No cycles are looked for meanwhile, nor later among what was imported: that is a quarter of the time.
-"""
+"""What every rank imports."""
 
 from __future__ import annotations
 
-import gc
+import importlib
 
-from patchgen_core.workers.collector import without_collector
 
-with without_collector():
-    import torch.distributed.tensor  # noqa: F401
-    import transformers.modeling_utils  # noqa: F401
-gc.freeze()
+def prepare_rank() -> None:
+    """What a rank begins with."""
+    for name in ("torch.distributed.tensor", "transformers.modeling_utils"):
+        importlib.import_module(name)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchgen_core.checks.fork_server import make_fork_server
+from patchgen_core.checks.fork_server import share_imports
 from patchgen_core.checks.model_process.check import model_process
 from patchgen_core.checks.running.ahead import HANDLER, ItemPlace, ItemsAhead
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.shards import usual_seconds
 from patchgen_core.errors import PatchgenError
-from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.machine import available_memory, count_processors, has_accelerator
 from patchgen_core.workers.processes import UnitExecutor, make_workers
 
@@ -53,24 +52,11 @@ def run_in_processes(session: Session, items: Iterable[ItemPlace], jobs: int | N
             model_process(session, session.project(path / "_")).close()  # which has listed kernels, or run a set-up
         except PatchgenError:
             continue
-    executor = _Processes(size)
+    share_imports(session)
+    executor = UnitExecutor(make_workers(HANDLER, size), count_processors())
     session.items_ahead = ItemsAhead(session, executor)
     session.items_ahead.submit(units)
     return True
-
-
-class _Processes(UnitExecutor):
-    """Processes that run items, and what the processes with their models are forked from."""
-
-    def __init__(self, size: int) -> None:
-        self._fork_server: ForkServer = make_fork_server()
-        self._fork_server.start()
-        super().__init__(make_workers(HANDLER, size), count_processors())
-
-    def close(self) -> None:
-        """End them all."""
-        super().close()
-        self._fork_server.close()
 
 
 def divide_items(items: Sequence[ItemPlace], jobs: int) -> list[list[ItemPlace]]:

@@ -29,7 +29,6 @@ class ShardedCheck(ModelCheck):
     """The generated model that ranks share computes what one process computes, and learns the same."""
 
     name = "sharded"
-    preparation = f"{_ROOM}.comparison:prepare_request"
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing more."""

@@ -14,7 +14,6 @@ import torch
 
 from patchgen_core.checks.model_process.answering import (
     generated_module,
-    import_models,
     import_module,
     model_setup,
     name_head_in_errors,
@@ -24,7 +23,7 @@ from patchgen_core.checks.model_process.answering import (
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.parity.unreached_patches import spans_of
 from patchgen_core.checks.plan.model_plan import make_plan, read_plan
-from patchgen_core.checks.ranks.groups import ask_ranks, end_ranks, start_server
+from patchgen_core.checks.ranks.groups import ask_ranks, end_ranks
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.checks.sharded.explaining import explain_differences, explain_rank_failure
 from patchgen_core.checks.sharded.rank_errors import Origin, find_origin
@@ -47,12 +46,6 @@ if TYPE_CHECKING:
 _WHOLE_FIRST = ("conditional_generation", "causal_lm")
 _TIMES, _SECONDS_MORE = 3.0, 5.0
 _RANKS = f"patchgen_core.checks.sharded.training:{train_on_rank.__name__}"
-
-
-def prepare_request(request: ModelRequest) -> None:
-    """Start the ranks, and import what every check of a model imports."""
-    start_server()
-    import_models(request)
 
 
 def check_request(request: ModelRequest) -> CheckResult:

@@ -17,7 +17,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 from patchgen_core.upgrade.writing.gating import Echo, GateRun, run_gate
 from patchgen_core.upstream.releases import Release
-from patchgen_core.workers.worker import import_first
+from patchgen_core.workers.search_path import import_first
 
 _LEFT_OUT = ("__pycache__", "node_modules", "*.egg-info")
 _MOST_BYTES = 1 << 30
