@@ -21,7 +21,7 @@ from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, display_path, excerpt
-from patchgen_core.files import read_text
+from patchgen_core.files import digest, read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.header import name_ruff, read_ruff, seal
 from patchgen_core.syntax.source import SourceCache, parse_source
@@ -42,12 +42,18 @@ class _Draft:
 
 
 def make_artifacts(
-    selection: Selection, loader: Loader | None = None, progress: Progress | None = None
+    selection: Selection,
+    loader: Loader | None = None,
+    progress: Progress | None = None,
+    known_bases: dict[str, str] | None = None,
 ) -> list[Outcome]:
     """Load and generate configs, one outcome for each in the order of the files; nothing is written.
 
-    A problem of one does not touch the others. ``progress`` is called with how many of how many config files are done.
-    A PatchgenError when there is no config, or ruff cannot run.
+    A problem of one does not touch the others. A PatchgenError when there is no config, or ruff cannot run.
+
+    Args:
+        progress: is called with how many of how many config files are done.
+        known_bases: what ruff made of upstream's texts before; gets what it makes of others.
     """
     loader = loader or Loader(selection.project, SourceCache())
     paths = selection.find_configs()
@@ -56,7 +62,7 @@ def make_artifacts(
         entries += _draft(selection, path, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    return _finish_drafts(selection, entries)
+    return _finish_drafts(selection, entries, known_bases)
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
@@ -69,10 +75,14 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     return _finish_drafts(selection, [_generate(selection, outcome, sources) for outcome in outcomes])
 
 
-def _finish_drafts(selection: Selection, entries: list[Outcome | _Draft]) -> list[Outcome]:
+def _finish_drafts(
+    selection: Selection, entries: list[Outcome | _Draft], known_bases: dict[str, str] | None = None
+) -> list[Outcome]:
     entries = _reject_collisions(entries)
     drafts = [entry for entry in entries if isinstance(entry, _Draft)]
-    finished = iter(_finish(selection.project, drafts, selection.with_diffs))
+    needing_diff = [draft for draft in drafts if selection.with_diffs or _has_diff(selection.project, draft)]
+    bases = _Bases(selection.project, needing_diff, known_bases if known_bases is not None else {})
+    finished = iter(_finish(selection.project, drafts, bases))
     return [next(finished) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
@@ -163,11 +173,10 @@ def _real_output(outcome: Outcome) -> str:
 # --- normalizing -----------------------------------------------------------------------------------
 
 
-def _finish(project: Project, drafts: Sequence[_Draft], with_diffs: bool) -> list[Outcome]:
+def _finish(project: Project, drafts: Sequence[_Draft], bases: _Bases) -> list[Outcome]:
     """Normalize every draft in one batch, and upstream as the base of each diff that is sure to be needed."""
     if not drafts:
         return []
-    bases = _Bases(project, [draft for draft in drafts if with_diffs or _has_diff(project, draft)])
     texts = [RawText(draft.home, draft.raw.text) for draft in drafts]
     before = InputReader(project)
     imported = [imported_modules(draft.raw.text) if draft.outcome.inputs is not None else set() for draft in drafts]
@@ -195,33 +204,38 @@ def _keeps_diff(project: Project, draft: _Draft) -> bool:
 class _Bases:
     """Upstream's texts as the bases of diffs: those of some drafts, and any other when it is asked for."""
 
-    def __init__(self, project: Project, drafts: Iterable[_Draft]) -> None:
-        self.project = project
-        self._raw_texts = {self._key(draft): self._raw_text(draft) for draft in drafts}
-        self._texts: dict[tuple[Path, Path], str] = {}
+    def __init__(self, project: Project, drafts: Iterable[_Draft], texts: dict[str, str]) -> None:
+        self.project, self._texts = project, texts
+        self._raw_bases: dict[tuple[Path, Path], tuple[RawText, str]] = {}
+        self._reader = InputReader(project)
+        self._missing = {key: text for text, key in map(self._raw_base, drafts) if key not in texts}
 
     def raw_texts(self) -> list[RawText]:
         """What is to be normalized with the modules."""
-        return list(self._raw_texts.values())
+        return list(self._missing.values())
 
     def take(self, normalized: Iterable[Normalized]) -> None:
         """Note what became of these."""
-        self._texts |= {key: result.text for key, result in zip(self._raw_texts, normalized)}
+        self._texts |= {key: result.text for key, result in zip(self._missing, normalized)}
 
     def read(self, draft: _Draft) -> str:
         """The base of a draft's diff; a PatchgenError where ruff cannot run."""
-        key = self._key(draft)
+        raw_text, key = self._raw_base(draft)
         if key not in self._texts:
-            self._texts[key] = normalize([self._raw_text(draft)], self.project)[0].text
+            self._texts[key] = normalize([raw_text], self.project)[0].text
         return self._texts[key]
 
-    def _key(self, draft: _Draft) -> tuple[Path, Path]:
-        return draft.plan.source.path, draft.home.parent
-
-    def _raw_text(self, draft: _Draft) -> RawText:
-        # its name is upstream's: settings by file name then treat it alike, whichever configs are made
-        home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
-        return RawText(home, absolute_upstream(draft.plan))
+    def _raw_base(self, draft: _Draft) -> tuple[RawText, str]:
+        """Upstream's text before ruff, and a hash of that and of what ruff sees beside it."""
+        key = draft.plan.source.path, draft.home.parent
+        if key not in self._raw_bases:
+            # its name is upstream's: settings by file name then treat it alike, whichever configs are made
+            home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
+            text = absolute_upstream(draft.plan)
+            inputs = ruff_inputs(self._reader, home, imported_modules(text))
+            states = [(each, self._reader.read(*each)) for each in inputs]
+            self._raw_bases[key] = RawText(home, text), digest(repr((home, text, states)).encode())
+        return self._raw_bases[key]
 
 
 def _read_ruff_inputs(reader: InputReader, draft: _Draft, imported: Set[str]) -> dict[Input, Any]:

@@ -92,10 +92,14 @@ class Artifact:
         """Both files, each with its text."""
         return ((self.path, self.text), (self.diff_path, self.diff))
 
+    @property
+    def has_diff(self) -> bool:
+        """Whether the diff belongs on disk: the project has diffs, or one is there."""
+        return self.keeps_diff or self.diff_path.exists()
+
     def output(self, save_diff: bool = False) -> tuple[tuple[Path, str], ...]:
-        """The files that belong on disk: the diff when it is asked for here or by the project, or one is there."""
-        has_diff = save_diff or self.keeps_diff or self.diff_path.exists()
-        return self.files if has_diff else ((self.path, self.text),)
+        """The files that belong on disk, with the diff where it is asked for here as well."""
+        return self.files if save_diff or self.has_diff else ((self.path, self.text),)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
+from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.errors import Location
 from patchgen_core.syntax.forms import is_same_syntax
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, methods
@@ -30,10 +31,12 @@ def find_edited_lines(patches: Iterable[PlannedPatch], source: SourceFile) -> di
     for patch in patches:
         if not patch.lines or patch.replacement is None:
             continue
-        ours = ast.parse(patch.replacement.text).body[0]
         for theirs in _results(patch, source):
-            for node, twin in _pairs(theirs, ours):
-                _note(node, twin, patch.lines, lines)
+            text = "\n".join(source.lines[theirs.lineno - 1 : theirs.end_lineno])
+            for line, own in _pair_lines(text, patch.replacement.text):
+                entry = patch.lines[own - 1]
+                if entry.edit is not None and entry.location is not None:
+                    lines.setdefault(theirs.lineno - 1 + line, EditedLine(entry.edit, entry.location))
     return lines
 
 
@@ -51,6 +54,23 @@ def _results(patch: PlannedPatch, source: SourceFile) -> Iterator[Definition]:
             yield from methods(node, patch.method, patch.accessor)
         elif isinstance(node, FUNCTIONS):
             yield node
+
+
+@functools.lru_cache(maxsize=128)
+def _pair_lines(theirs: str, ours: str) -> tuple[tuple[int, int], ...]:
+    """The lines, from 1, of a formatted function where nodes of it start and end, each with that of the function as it
+    was composed; where a block ends is left out."""
+    is_indented = theirs[:1].isspace()
+    module = ast.parse(f"class _:\n{theirs}" if is_indented else theirs)
+    function = module.body[0].body[0] if is_indented and isinstance(module.body[0], ast.ClassDef) else module.body[0]
+    lines: dict[tuple[int, int], None] = {}
+    for node, twin in _pairs(function, ast.parse(ours).body[0]):
+        for name in ("lineno", "end_lineno"):
+            line, own = getattr(node, name, None), getattr(twin, name, None)
+            is_end_of_block = name == "end_lineno" and isinstance(node, ast.stmt) and hasattr(node, "body")
+            if line is not None and own is not None and not is_end_of_block:
+                lines[line - is_indented, own] = None
+    return tuple(lines)
 
 
 def _pairs(theirs: ast.AST, ours: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -73,15 +93,3 @@ def _nodes(function: ast.AST) -> list[ast.AST]:
     parts = [value for name, value in ast.iter_fields(function) if name != "decorator_list"]
     entries = (entry for value in parts for entry in (value if isinstance(value, list) else [value]))
     return [node for entry in entries if isinstance(entry, ast.AST) for node in ast.walk(entry)]
-
-
-def _note(node: ast.AST, twin: ast.AST, composed: tuple[ComposedLine, ...], lines: dict[int, EditedLine]) -> None:
-    """Note the lines where a node starts and ends, if an edit wrote them."""
-    for name in ("lineno", "end_lineno"):
-        line, own = getattr(node, name, None), getattr(twin, name, None)
-        if line is None or own is None:
-            continue
-        is_end_of_block = name == "end_lineno" and isinstance(node, ast.stmt) and hasattr(node, "body")
-        entry = composed[own - 1]
-        if entry.edit is not None and entry.location is not None and not is_end_of_block:
-            lines.setdefault(line, EditedLine(entry.edit, entry.location))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from patchgen_core.codegen.decorators import meaning
 from patchgen_core.codegen.edit_checks import bound_names
@@ -55,7 +56,34 @@ def upstream_names(patch: PlannedPatch) -> set[str]:
     return bound_names(function, ()) if function is not None else set()
 
 
+_Target = tuple[str, str, str]
+_COMPOSED: WeakKeyDictionary[SourceFile, dict[_Target, PlannedPatch]] = WeakKeyDictionary()
+"""What edits last made of each target of an upstream module."""
+
+
 def _compose(edits: Sequence[PlannedPatch], source: SourceFile, package: str) -> PlannedPatch:
+    """All edits of a target as one; what they made last time, if they are the same."""
+    composed = _COMPOSED.setdefault(source, {})
+    target = (edits[0].dotted, edits[0].accessor, package)
+    last = composed.get(target)
+    if last is None or not _are_same(last.edits, edits):
+        composed[target] = _compose_anew(edits, source, package)
+        return composed[target]
+    by_id = {id(old): new for old, new in zip(last.edits, edits)}
+    lines = tuple(line if line.edit is None else replace(line, edit=by_id[id(line.edit)]) for line in last.lines)
+    return replace(edits[0], edits=tuple(edits), lines=lines, replacement=last.replacement)
+
+
+def _are_same(ours: Sequence[PlannedPatch], theirs: Sequence[PlannedPatch]) -> bool:
+    """Whether edits say the same in the same places; the functions that say it may be those of another execution."""
+
+    def declared(edits: Sequence[PlannedPatch]) -> list[PlannedPatch]:
+        return [replace(edit, patch=replace(edit.patch, replacement=None)) for edit in edits]
+
+    return len(ours) == len(theirs) and declared(ours) == declared(theirs)
+
+
+def _compose_anew(edits: Sequence[PlannedPatch], source: SourceFile, package: str) -> PlannedPatch:
     first = edits[0]
     function = edited_function(first)
     if function is None:

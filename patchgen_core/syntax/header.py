@@ -82,6 +82,12 @@ def read_label(text: str) -> str:
     return next(lines, "").removeprefix(CONFIG)
 
 
+def fingerprint_line(text: str) -> str:
+    """The line of a generated file's header that has its hashes; empty where there is none."""
+    fingerprint = _FINGERPRINT.search(text)
+    return fingerprint[0].rstrip("\n") if fingerprint else ""
+
+
 def copy_fingerprint(source: str, target: str) -> str:
     """``target`` with the fingerprint line of ``source``, where both have one."""
     fingerprint, replaced = _FINGERPRINT.search(source), _FINGERPRINT.search(target)

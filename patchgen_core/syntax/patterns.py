@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import functools
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -77,6 +78,7 @@ class Match:
         return Match(nodes, self.names, self.calls)
 
 
+@functools.lru_cache(maxsize=512)
 def parse_pattern(text: str) -> Pattern:
     """Read a pattern; a PatternError says what is wrong with it."""
     plain = textwrap.dedent(text).strip()
@@ -265,14 +267,20 @@ def _match_call(pattern: ast.Call, call: ast.Call, match: Match) -> Match | None
     return after.with_call(pattern, call) if has_rest else after
 
 
-def _blocks_inside(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Every list of statements in a node, but for an ``elif``, which is no statement of its own."""
+@functools.lru_cache(maxsize=256)
+def _blocks_inside(node: ast.AST) -> list[list[ast.stmt]]:
+    """Every list of statements in a node, but for an ``elif``, which is no statement of its own.
+
+    Edits look into the same functions again and again.
+    """
+    inside: list[list[ast.stmt]] = []
     for inner in ast.walk(node):
         if isinstance(inner, (ast.ExceptHandler, ast.match_case)):
             continue  # their blocks are those of the statement around them
         for block in blocks(inner):
             if not (isinstance(inner, ast.If) and block is inner.orelse and has_elif(inner)):
-                yield block
+                inside.append(block)
+    return inside
 
 
 def nearest_code(pattern: Pattern, node: ast.AST, most: int = 3) -> list[ast.stmt | ast.expr]:

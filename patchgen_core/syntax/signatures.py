@@ -105,8 +105,8 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
     for parameter in signature.parameters[min(count, len(positional)) :]:
         is_passed = parameter.kind != "position" and parameter.name in keywords
         by_star = (has_args and parameter.kind != "keyword") or (has_kwargs and parameter.kind != "position")
-        by_star |= any(name.endswith(f"_{parameter.name}") for name in keywords if name in accepted)
-        if parameter.required and not is_passed and not by_star:
+        is_missing = parameter.required and not is_passed and not by_star
+        if is_missing and not any(name.endswith(f"_{parameter.name}") and name in accepted for name in keywords):
             return f"does not pass '{parameter.name}'"
         has_args &= not is_passed  # a star that went on would pass it twice
     return ""

@@ -51,6 +51,12 @@ class Declared:
     definition: Definition | None = None
 
     @property
+    def names(self) -> set[str]:
+        """What it calls its replacement: the definition's name, or what is passed."""
+        own = {self.definition.name} if self.definition is not None else set()
+        return own | {ast.unparse(value) for value in _passed(self.node)}
+
+    @property
     def first_line(self) -> int:
         """The line that it starts on."""
         return self.node.lineno
@@ -77,12 +83,16 @@ def _find(source: SourceFile) -> Iterator[Declared]:
     for node in ast.walk(source.tree):
         call = _call_name(node)
         if isinstance(node, ast.Call) and call in TARGETS:
-            passed = [*node.args[1:2], *(k.value for k in node.keywords if k.arg in ("replacement", "edit"))]
-            named = [definitions[v.id] for v in passed if isinstance(v, ast.Name) and v.id in definitions]
+            named = [definitions[v.id] for v in _passed(node) if isinstance(v, ast.Name) and v.id in definitions]
             definition = decorated.get(id(node), named[0] if named else None)
             for argument in node.args if call == "exclude_from_output" else _first(node):
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     yield Declared(call, argument.value, node, argument, definition)
+
+
+def _passed(node: ast.Call) -> list[ast.expr]:
+    """What a call takes for a replacement or an edit, where that stands elsewhere."""
+    return [*node.args[1:2], *(k.value for k in node.keywords if k.arg in ("replacement", "edit"))]
 
 
 def _first(node: ast.Call) -> list[ast.expr]:

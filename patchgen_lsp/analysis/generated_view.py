@@ -9,8 +9,7 @@ from pathlib import Path
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.places import config_location
 from patchgen_core.checks.contract.rule import Finding
-from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.files import read_text
+from patchgen_core.errors import Location
 from patchgen_core.project.project import CONFIG_SUFFIX, OUTPUT_FOLDER
 from patchgen_core.syntax.nodes import Definition
 from patchgen_core.syntax.source import SourceFile
@@ -56,18 +55,21 @@ def find_maker(bench: Workbench, generated: Path) -> GeneratedView | None:
     return None
 
 
-def line_on_disk(view: GeneratedView, line: int) -> int:
-    """A line of what is made now, in the file as it is; the same where the file is that, or is not there."""
-    try:
-        text = read_text(view.artifact.path)
-    except PatchgenError:
+def find_line(source: SourceFile, line: int, other: SourceFile) -> int:
+    """A line of a module in another version of it: in the same class or function the line that reads the same, or else
+    its first line; 0 where there is none."""
+    if source.text == other.text:
         return line
-    if text is None or text == view.artifact.text:
-        return line
-    wanted = view.source.lines[line - 1]
-    lines = text.split("\n")
-    near = [number for number, other in enumerate(lines, 1) if other == wanted]
-    return min(near, key=lambda number: abs(number - line), default=min(line, len(lines)))
+    wanted, owner = source.lines[line - 1].strip(), source.owner_at(line)
+    ours, theirs = dict(source.definitions).get(owner), dict(other.definitions).get(owner)
+    if owner and theirs is None:
+        return 0
+    first, last = (theirs.lineno, other.last_line(theirs)) if theirs is not None else (1, len(other.lines))
+    start = other.first_line(theirs) if theirs is not None else 1
+    expected = first + line - (ours.lineno if ours is not None else 1)
+    same = [number for number in range(start, last + 1) if other.lines[number - 1].strip() == wanted]
+    default = theirs.lineno if theirs is not None else 0
+    return min(same, key=lambda number: abs(number - expected), default=default)
 
 
 def source_of_line(bench: Workbench, view: GeneratedView, line: int) -> Location | None:

@@ -36,8 +36,7 @@ def hover(bench: Workbench, request: Request) -> types.Hover | None:
     name = "" if declared is not None else name_at(source, line, column)
     if declared is None and name:
         around = declared_around(source, line)
-        is_name = around is not None and around.definition is not None and around.definition.name == name
-        declared = around if is_name else None
+        declared = around if around is not None and name in around.names else None
     if declared is not None:
         text = describe_target(bench, request, upstream, declared.target)
     else:
@@ -77,7 +76,7 @@ def describe_target(bench: Workbench, request: Request, upstream: UpstreamView, 
     if node is None:
         inherited = upstream.find_method(*target.split(".")[:2]) if target.count(".") == 1 else None
         if inherited is None:
-            return f"upstream has no `{target}`"
+            return _describe_addition(bench, request, target)
         return f"inherited: {_title(upstream, *inherited)}\n\n{_fence(upstream.text_of(inherited[1]))}"
     before = upstream.text_of(node)
     parts = [_title(upstream, target, node), ""]
@@ -97,6 +96,16 @@ def describe_target(bench: Workbench, request: Request, upstream: UpstreamView, 
         else:
             parts += [f"`{view.artifact.path.name}`:{made.lineno} has it as it is", ""]
     return "\n".join([*parts, "upstream:", "", _fence(before)])
+
+
+def _describe_addition(bench: Workbench, request: Request, target: str) -> str:
+    """What a config makes of a target that upstream lacks."""
+    parts = [f"upstream has no `{target}`"]
+    for view in view_generated(bench, request.path):
+        node = view.find(target)
+        if node is not None:
+            parts += [f"`{view.artifact.path.name}`:{node.lineno} adds it:", _fence(view.text_of(node))]
+    return "\n\n".join(parts)
 
 
 def _describe_name(upstream: UpstreamView, name: str) -> str:

@@ -18,17 +18,17 @@ from patchgen_lsp.analysis.declared import (
     enclosing_target,
     find_declared,
     name_at,
-    upstream_modules,
 )
 from patchgen_lsp.analysis.generated_view import (
+    GeneratedView,
+    find_line,
     find_maker,
     is_generated_file,
-    line_on_disk,
     source_of_line,
     view_generated,
 )
 from patchgen_lsp.analysis.shared_names import Occurrence, SharedNames
-from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
+from patchgen_lsp.analysis.upstream_view import UpstreamView, find_modules, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.places import line_range, make_range, place_of, uri_of
 from patchgen_lsp.request import Request
@@ -54,6 +54,9 @@ def find_definition(bench: Workbench, request: Request) -> list[types.Location]:
     around = declared_around(source, line)
     if around is not None and around.definition is not None and name == around.definition.name:
         return list(_generated(bench, request, around.target))
+    helper = dict(source.definitions).get(name)
+    if helper is not None and helper.lineno == line:
+        return list(_generated(bench, request, name))
     return _shared_name(bench, source, name, request.units) or _upstream_name(
         source, upstream, name, line, request.units
     )
@@ -80,9 +83,9 @@ def find_references(bench: Workbench, request: Request) -> list[types.Location]:
 
 def _uses_of_target(bench: Workbench, source: SourceFile, target: str, units: str) -> Iterator[types.Location]:
     """Where configs of the same upstream module name a target, or a part of it."""
-    modules = set(upstream_modules(source))
+    modules = set(find_modules(bench, source))
     for other in _configs(bench, modules):
-        if modules & set(upstream_modules(other)):
+        if modules & set(find_modules(bench, other)):
             for each in find_declared(other):
                 if each.target == target or ("." not in target and each.target.startswith(f"{target}.")):
                     yield _at_argument(other, each, units)
@@ -95,20 +98,21 @@ def _at_occurrence(place: Occurrence, units: str) -> types.Location:
 
 def count_users(bench: Workbench, source: SourceFile) -> dict[str, int]:
     """For each target that a config names, how many configs of the project patch it in the same upstream module."""
-    modules = set(upstream_modules(source))
+    modules = set(find_modules(bench, source))
     counts: dict[str, int] = {}
     for other in _configs(bench, modules):
-        if modules & set(upstream_modules(other)):
+        if modules & set(find_modules(bench, other)):
             for target in {each.target for each in find_declared(other)}:
                 counts[target] = counts.get(target, 0) + 1
     return counts
 
 
 def _configs(bench: Workbench, modules: Collection[str]) -> Iterator[SourceFile]:
-    """The configs whose text has the name of one of some modules: of hundreds, few are worth parsing."""
+    """The configs whose text has the name of one of some modules, or that go on with the config of another file: of
+    hundreds, few are worth parsing."""
     for path in sorted(bench.project.find_configs()):
         text = bench.sources.text(path)
-        if any(module in text for module in modules):
+        if any(module in text for module in modules) or "PatchConfig(" not in text:
             with contextlib.suppress(PatchgenError):
                 yield bench.sources.get(path)
 
@@ -148,12 +152,21 @@ def _upstream_name(
     """Upstream's line of a name that a replacement or an edit uses; ``self.method`` is one of the target's class."""
     if name.startswith("self.") and name.count(".") == 1:
         inside = enclosing_target(source, line)
-        method = upstream.find_method(inside.target.split(".")[0], name.split(".")[1]) if inside is not None else None
-        return [_at_definition(upstream.source, method[1], units)] if method is not None else []
+        return _member(upstream, inside.target.split(".")[0], name.split(".")[1], units) if inside is not None else []
     if name.split(".")[0] in source.index.names:  # the config's own
         return []
     node = upstream.find(name) or upstream.find(name.split(".")[0])
     return [_at_definition(upstream.source, node, units)] if node is not None else []
+
+
+def _member(upstream: UpstreamView, class_name: str, member: str, units: str) -> list[types.Location]:
+    """A method of an upstream class, or the line that first assigns an attribute of its instances."""
+    method = upstream.find_method(class_name, member)
+    if method is not None:
+        return [_at_definition(upstream.source, method[1], units)]
+    line = upstream.find_attribute(class_name, member)
+    place = types.Location(uri_of(upstream.source.path), line_range(upstream.source.lines, line, units))
+    return [place] if line else []
 
 
 def _at_definition(source: SourceFile, node: Definition, units: str) -> types.Location:
@@ -164,10 +177,15 @@ def _generated(bench: Workbench, request: Request, target: str) -> Iterator[type
     for view in view_generated(bench, request.path):
         node = view.find(target)
         if node is not None:
-            yield types.Location(
-                uri_of(view.artifact.path),
-                line_range(_lines(bench, view.artifact.path), line_on_disk(view, node.lineno), request.units),
-            )
+            path, there = view.artifact.path, _shown(bench, view)
+            line = find_line(view.source, node.lineno, there) if there is not None else node.lineno
+            yield types.Location(uri_of(path), line_range(_lines(bench, path), max(line, 1), request.units))
+
+
+def _shown(bench: Workbench, view: GeneratedView) -> SourceFile | None:
+    """A generated file as it is; None where there is none, or none that is Python."""
+    path = view.artifact.path
+    return bench.sources.last_valid(path) if bench.sources.has(path) else None
 
 
 def _lines(bench: Workbench, path: Path) -> list[str]:
@@ -178,7 +196,11 @@ def _origin(bench: Workbench, request: Request) -> list[types.Location]:
     view = find_maker(bench, request.path)
     if view is None:
         return []
-    line = min(request.line + 1, len(view.source.lines))
+    there = _shown(bench, view)
+    line = min(request.line + 1, len((there or view.source).lines))
+    line = find_line(there, line, view.source) if there is not None else line
+    if not line:
+        return []
     location = source_of_line(bench, view, line)
     if location is not None:
         path = Path(location.file)

@@ -80,6 +80,7 @@ class Workbench:
         self._last_good: dict[Path, Analysis] = {}
         self._verdicts: dict[Path, Analysis] = {}
         self._contracts: tuple[int, Contracts] | None = None
+        self._bases: dict[str, str] = {}
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Take note of unsaved texts, and of files that were written meanwhile."""
@@ -87,6 +88,7 @@ class Workbench:
 
     def forget_failures(self) -> None:
         """Have configs made again of which it is not known what they depend on, such as those with errors."""
+        self._bases.clear()
         self._analyses = {path: each for path, each in self._analyses.items() if each.traces is not None}
         self._verdicts = {path: each for path, each in self._verdicts.items() if each.traces is not None}
         self._contracts = None
@@ -94,7 +96,7 @@ class Workbench:
     def analyse(self, path: Path) -> Analysis:
         """What became of a config file as it is now; made only where something that it depends on has changed."""
         last = self._analyses.get(path)
-        if last is not None and last.states == self._read(path, last.traces):
+        if last is not None and self._is_current(path, last):
             return last
         analysis = self._make(path)
         self._hold(self._analyses, path, analysis)
@@ -106,8 +108,12 @@ class Workbench:
     def judge(self, path: Path) -> Analysis:
         """The same, perhaps without what was made: of many configs only the verdicts are held."""
         verdict = self._verdicts.get(path)
-        is_current = verdict is not None and verdict.states == self._read(path, verdict.traces)
-        return verdict if verdict is not None and is_current else self.analyse(path)
+        return verdict if verdict is not None and self._is_current(path, verdict) else self.analyse(path)
+
+    def _is_current(self, path: Path, analysis: Analysis) -> bool:
+        """Whether nothing that an analysis depends on has changed; most often the config's own text has."""
+        is_same_text = analysis.states[0] == self.sources.text(path)
+        return is_same_text and analysis.states == self._read(path, analysis.traces)
 
     def last_good(self, path: Path) -> Analysis:
         """What a config file made when it last made something; that of the file as it is, where it never was asked."""
@@ -126,8 +132,8 @@ class Workbench:
     def _make(self, path: Path) -> Analysis:
         try:
             self.sources.get(path)
-            outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path))
-            compared = [compare(outcome) for outcome in outcomes]
+            outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path), known_bases=self._bases)
+            compared = [compare(outcome, with_diffs=False) for outcome in outcomes]
             results = [drift_result(result, with_diffs=False) for result in compared]
             results += list(self._examine(compared))
         except PatchgenError as error:

@@ -140,3 +140,70 @@ def test_nothing_is_said_of_upstreams_change_to_what_upstream_lacks(editor: Edit
     editor.change(QWEN3, text.replace('"Qwen3MLP.forward"', '"Qwen3MPL.forward"'))
     line = text[: text.index('"Qwen3MLP.forward"')].count("\n")
     assert editor.lenses(QWEN3)[line] == "not in upstream's module"
+
+
+def test_an_attribute_of_self_leads_to_where_upstream_assigns_it(editor: Editor) -> None:
+    editor.open(LLAMA)
+    place = editor.place(LLAMA, "self.up_proj", 7)
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith("/transformers/models/llama/modeling_llama.py")
+    assert line_of(editor, location).startswith("self.up_proj = nn.Linear(")
+
+
+def test_hover_of_an_added_method_shows_what_the_config_adds(editor: Editor) -> None:
+    editor.open(LLAMA)
+    place = editor.place(LLAMA, '"LlamaForSequenceClassification.forward"', 5)
+    text = editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(**place)).contents.value
+    assert "upstream has no `LlamaForSequenceClassification.forward`" in text
+    assert "`patched_modeling_llama_gpu.py`:" in text
+    assert "return SequenceClassifierOutputWithPast(" in text
+
+
+def test_hover_of_a_function_of_another_config_shows_what_it_replaces(editor: Editor) -> None:
+    place = editor.place(QWEN3, "replacement=llama_mlp_forward", 15)
+    text = editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(**place)).contents.value
+    assert "**Qwen3MLP.forward** in `modeling_qwen3.py:" in text
+
+
+def test_lines_of_a_generated_file_that_is_out_of_date_lead_to_their_own_origin(editor: Editor) -> None:
+    text = editor.read(GENERATED)
+    editor.open(GENERATED, text.replace("\nclass Qwen3RMSNorm", "# a remark\n" * 70 + "\nclass Qwen3RMSNorm", 1))
+    for piece, line in (
+        ("sequence_parallel_attention(attention_interface)", "sequence_parallel_attention(attention_interface)"),
+        ("class Qwen3RotaryEmbedding", "class Qwen3RotaryEmbedding(nn.Module):"),
+        ("def rotate_half", "def rotate_half(x):"),
+    ):
+        place = editor.place(GENERATED, piece)
+        [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+        assert line in line_of(editor, location)
+    editor.close(GENERATED)
+
+
+def test_a_config_that_goes_on_with_another_ones_knows_its_upstream(editor: Editor) -> None:
+    path = "examples/zoo/qwen3/qwen3_more_patch_gen_config.py"
+    text = (
+        "from .qwen3_gpu_patch_gen_config import config\n\n"
+        'config.target_file = "patched_more.py"\n\n\n'
+        "@config.add_helper\ndef double(x):\n    return 2 * x\n\n\n"
+        '@config.override_method("Qwen3RotaryEmbedding.forward")\n'
+        "def forward(self, x, position_ids):\n    return double(self.inv_freq)\n"
+    )
+    (editor.root / path).write_text(text)
+    try:
+        editor.open(path)
+        for piece, file, line in (
+            ('"Qwen3RotaryEmbedding.forward"', "modeling_qwen3.py", "def forward(self, x, position_ids):"),
+            ("def double", "patched_more.py", ""),
+        ):
+            place = editor.place(path, piece, 6)
+            [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+            assert location.uri.endswith(file)
+            assert not line or line_of(editor, location) == line
+        params = types.ReferenceParams(
+            context=types.ReferenceContext(include_declaration=True),
+            **editor.place(path, '"Qwen3RotaryEmbedding.forward"', 6),
+        )
+        assert [each.uri for each in editor.ask(types.TEXT_DOCUMENT_REFERENCES, params)] == [editor.uri(path)]
+    finally:
+        editor.close(path)
+        (editor.root / path).unlink()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pygls", reason="needs the extra lsp")
@@ -10,6 +12,8 @@ from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import Problem
 from patchgen_lsp.analysis.workbench import Workbench
 from tests.conftest import CONFIG, Workspace, settle
+from tests.lsp.editor import copy_zoo
+from tests.lsp.random_typing import type_at_random
 
 UPSTREAM = """
 from torch import nn
@@ -104,3 +108,9 @@ def test_findings_after_edits_are_those_of_a_fresh_run(work: Workspace) -> None:
 
 def _about_members(titles: list[str]) -> bool:
     return any(code in title for title in titles for code in ("PG202", "PG222", "PG226"))
+
+
+@pytest.mark.slow
+def test_findings_while_typing_at_random_in_the_zoo_are_those_of_a_fresh_run(tmp_path: Path) -> None:
+    counts = type_at_random(copy_zoo(tmp_path), 60, 7)
+    assert {"config changed", "error", "PG201", "PG202", "PG226"} <= set(counts), counts

@@ -56,7 +56,8 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
     if not is_same_source:
         causes.append(Cause("config changed", f"source_module was {mark.source}"))
     elif mark.config != plan.fingerprint:
-        ours = compare_definitions(written, artifact.text).without(moved) if written else Changes()
+        changes = compare_definitions(written, artifact.text, artifact.source.tree) if written else Changes()
+        ours = changes.without(moved)
         causes.append(Cause("config changed", str(ours)))
     elif (label := read_label(old)) != plan.label:
         causes.append(Cause("config changed", f"it was called {label}"))

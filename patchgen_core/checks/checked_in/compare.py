@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.results import ConfigResult, DriftReport, FileDrift, Outcome, Progress
+from patchgen_core.build.results import Artifact, ConfigResult, DriftReport, FileDrift, Outcome, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import read_text, write_files
@@ -157,13 +157,13 @@ def find_rivals(results: _Results) -> set[Path]:
     return {path for paths in owners.values() if len(paths) > 1 for path in paths}
 
 
-def compare(outcome: Outcome) -> ConfigResult:
-    """The verdict on one config."""
+def compare(outcome: Outcome, with_diffs: bool = True) -> ConfigResult:
+    """The verdict on one config; ``with_diffs`` is whether anybody looks at what a file that differs should be."""
     artifact = outcome.artifact
     if artifact is None:
         return ConfigResult(outcome, "error")
     try:
-        files = [FileDrift(path, read_text(path), text) for path, text in artifact.output()]
+        files = _read_files(artifact, with_diffs)
     except PatchgenError as error:
         return ConfigResult(replace(outcome, problems=error.problems), "error")
     drifted = tuple(file for file in files if file.old != file.new)
@@ -179,6 +179,22 @@ def compare(outcome: Outcome) -> ConfigResult:
     cause, aligned = explain_other_generator(artifact, old)
     drifted = (replace(files[0], aligned=aligned), *drifted[1:])
     return ConfigResult(outcome, "drifted", explain(artifact, old, old_diff, cause), drifted)
+
+
+def _read_files(artifact: Artifact, with_diffs: bool) -> list[FileDrift]:
+    """The files of a config as they are and as they should be; a PatchgenError where one cannot be read.
+
+    A diff takes as long to make as all else. One that does not add the line with the module's hashes is not what it
+    should be, and that is all that is said of it without ``with_diffs``.
+    """
+    if not with_diffs and artifact.has_diff:
+        from patchgen_core.syntax.header import fingerprint_line
+
+        old = read_text(artifact.diff_path)
+        if old != "" and f"\n+{fingerprint_line(artifact.text)}\n" not in (old or ""):
+            module = FileDrift(artifact.path, read_text(artifact.path), artifact.text)
+            return [module, FileDrift(artifact.diff_path, old, "")]
+    return [FileDrift(path, read_text(path), text) for path, text in artifact.output()]
 
 
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:

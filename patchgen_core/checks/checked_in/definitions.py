@@ -38,10 +38,13 @@ class Changes:
         return Changes(rest(self.changed), rest(self.added), rest(self.removed))
 
 
-def compare_definitions(old: str, new: str) -> Changes:
-    """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
+def compare_definitions(old: str, new: str, tree: ast.Module | None = None) -> Changes:
+    """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed.
+
+    ``tree`` is that of the new one, where it is known.
+    """
     try:
-        before, after = read_definitions(old), read_definitions(new)
+        before, after = read_definitions(old), _definitions(new, tree) if tree is not None else read_definitions(new)
     except (SyntaxError, ValueError):
         return Changes()
     return _compare(before, after, Definitions.is_same)
@@ -99,9 +102,13 @@ def read_definitions(text: str) -> Mapping[str, Definitions]:
 
     Those of the last two texts are kept: while a config is edited, the checked-in module is compared with many.
     """
+    return _definitions(text, parse_bytes(text))
+
+
+def _definitions(text: str, tree: ast.Module) -> Mapping[str, Definitions]:
     lines = re.split(r"\r\n|\r|\n", text)
     definitions: dict[str, Definitions] = {}
-    for node in parse_bytes(text).body:
+    for node in tree.body:
         if not isinstance(node, DEFINITIONS):
             continue
         if not isinstance(node, ast.ClassDef):

@@ -114,14 +114,18 @@ def _is_here(module: Module, base: ast.expr) -> bool:
     return isinstance(base, ast.Name) and module.cls(base.id) is not None
 
 
-def _is_open(_: Module, cls: ast.ClassDef) -> bool:
+def _is_open(module: Module, cls: ast.ClassDef) -> bool:
     """Whether the code of a class may give its instances attributes of any name."""
     functions = [(function, instance_name(function)) for function in all_methods(cls)]
-    dictionaries = any(
+    makers = [(f, instance) for f, instance in functions if f.name == "__init__"]
+    if any(hands_itself_on(function, instance) for function, instance in makers):
+        return True
+    text = "\n".join(module.source.lines[cls.lineno - 1 : cls.end_lineno])
+    if text.isascii() and "__dict__" not in text and "vars" not in text:
+        return False
+    return any(
         (isinstance(node, ast.Attribute) and node.attr == "__dict__" and last_name(node.value) == instance)
         or (called_name(node) == "vars" and bool(getattr(node, "args", ())))
         for function, instance in functions
         for node in ast.walk(function)
     )
-    makers = [(f, instance) for f, instance in functions if f.name == "__init__"]
-    return dictionaries or any(hands_itself_on(function, instance) for function, instance in makers)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.members import hands_itself_on, members
@@ -12,6 +15,7 @@ from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.nodes import Function, inside
 from patchgen_core.syntax.signatures import instance_name
+from patchgen_core.syntax.source import SourceFile
 
 _UPSTREAM = """
 class Attention:
@@ -60,7 +64,10 @@ def _hands_itself_on(subject: Subject, name: str) -> bool:
 def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> Iterator[Finding]:
     names = set().union(*(gone for _, gone in lost.values()))
     unreachable: dict[str, Unreachable] = {}
+    lines = _lines_with(subject.generated.source, names)
     for owner, function in subject.callers.instances.functions():
+        if bisect_left(lines, function.lineno) == bisect_right(lines, function.end_lineno or function.lineno):
+            continue
         attributes = [n for n in inside(function) if isinstance(n, ast.Attribute) and n.attr in names]
         reads = [n for n in attributes if isinstance(n.ctx, ast.Load)]
         if not reads:
@@ -82,6 +89,15 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
                     message = f"'{owner}' uses '{node.attr}' of '{name}', which its patch removes"
                     hint = f"Add '{node.attr}' to the patched '{name}', or patch '{owner}' as well."
                     yield Finding(message, hint, node, owner, patch.patch.location)
+
+
+def _lines_with(source: SourceFile, words: set[str]) -> list[int]:
+    """The numbers of the lines that have one of some names, in their order."""
+    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
+    if source.text.isascii():
+        return [bisect_right(source.line_starts, match.start()) for match in pattern.finditer(source.text)]
+    lines = (unicodedata.normalize("NFKC", line) for line in source.lines)  # other letters may make the same name
+    return [number for number, line in enumerate(lines, 1) if pattern.search(line)]
 
 
 def _never_run(subject: Subject, unreachable: dict[str, Unreachable], owner: str, function: Function) -> set[int]:

@@ -47,10 +47,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         for attribute, node in {node.attr: node for node in reversed(reads)}.items():
             if attribute in lineage.names or attribute.startswith("__"):
                 continue
-            elsewhere = _set_elsewhere(subject) if elsewhere is None else elsewhere
-            if attribute in elsewhere or not outside.is_module(lineage) or outside.may_give(lineage, attribute):
+            if not outside.is_module(lineage) or outside.may_give(lineage, attribute):
                 continue
-            if project.have(attribute):
+            elsewhere = _set_elsewhere(subject) if elsewhere is None else elsewhere
+            if attribute in elsewhere or project.have(attribute):
                 continue
             instance = instance_name(function)
             message = f"'{owner}' uses '{instance}.{attribute}', but neither '{name}' nor its bases have '{attribute}'"
