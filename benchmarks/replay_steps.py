@@ -6,7 +6,7 @@ A patch that needs a person is left out from then on, so that what comes after i
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,13 +99,26 @@ def take_step(
         for patch in config.patches
     ]
     told = {config.config: {*map(_describe, config.problems)} for config in report.configs}
-    wanted = {loaded.label for loaded in selection.configs}
-    records, now = _leave_out(project, release, records, wanted)
-    broken = {label: tuple(sorted({*texts} - {*before.get(label, ())})) for label, texts in now.items()}
+    step = _Leaving(project, release, before, told)
+    records, now = step.run(records, {loaded.label for loaded in selection.configs})
+    if stopped := {label for label in now if step.new_texts(label, now)}:
+        _carry_on(project, releases, release, old, stopped)
+        records, later = step.run(records, stopped)
+        now = {**now, **later}
+    broken = {label: step.new_texts(label, now) for label in now}
     stops = {label: texts[0] for label, texts in broken.items() if texts}
     unsaid = {label: tuple(text for text in broken[label] if text not in told[label]) for label in stops}
     unsaid = {label: texts for label, texts in unsaid.items() if texts}
     return StepRecord(old, new, tuple(_compare(records, project, people)), unsaid, stops)
+
+
+def _carry_on(project: Project, releases: Releases, release: Release, old: str, labels: Collection[str]) -> None:
+    """Carry over what a config left for after its conflicts, such as a name in `exclude_from_output`, as the same
+    command does when it is given again."""
+    selection = select_configs(project)
+    selection = replace(selection, configs=tuple(c for c in selection.configs if c.label in labels))
+    report = upgrade(selection, release, releases, since=old)
+    apply(project, report, release, allow_dirty=True)
 
 
 def record_patch(config: ConfigVerdict, patch: PatchVerdict, left: Mapping[Location, str], change: str) -> PatchRecord:
@@ -252,41 +265,71 @@ def _describe(problem: Problem) -> str:
     return " ".join(word for before, word in zip(["", *words], words) if before != "line")
 
 
-def _leave_out(
-    project: Project, release: Release, records: Sequence[PatchRecord], wanted: Collection[str]
-) -> tuple[list[PatchRecord], dict[str, tuple[str, ...]]]:
-    """Leave out the patches that need a person, and those that do not generate without them; make everything."""
-    kept = {(record.config, record.target): record for record in records}
-    targets = {key for key, record in kept.items() if record.how == "conflict"}
-    hit = {config for config, _ in targets}
-    there = replace(project, upstream=(release.folder,))
-    for _ in range(ROUNDS):
-        selection = select_configs(project)
-        configs = [loaded for loaded in selection.configs if loaded.label in wanted]
-        for loaded in configs:
-            drop(loaded, [target for config, target in targets if config == loaded.label])
-        selection = select_configs(project)
-        configs = [loaded for loaded in selection.configs if loaded.label in wanted]
-        problems = _make(there, configs)
-        more = {
-            (loaded.label, target)
-            for loaded in configs
-            if loaded.label in hit
-            for target in _blamed(loaded, problems.get(loaded.label, []))
-        }
-        if not more:
-            break
-        targets = more
-    present = {(loaded.label, patch.target) for loaded in configs for patch in loaded.config.patches}
-    result = [
-        replace(r, how="fell")
-        if r.how != "conflict" and (r.config, r.target) not in present and r.config in hit
-        else r
-        for r in records
-    ]
-    unloaded = "; ".join(problem.title for problem in selection.failed)
-    found = {label: (f"does not load: {unloaded}",) for label in wanted if label not in problems}
-    return result, {**found, **{label: tuple(map(_describe, texts)) for label, texts in problems.items()}}
+@dataclass(frozen=True)
+class _Leaving:
+    """Leaves out the patches that need a person, and those that do not generate without them.
+
+    Attributes:
+        before: by config, what was wrong with it at the old release.
+        told: by config, what the report said is wrong with it at the new one.
+    """
+
+    project: Project
+    release: Release
+    before: Mapping[str, Collection[str]]
+    told: Mapping[str, Collection[str]]
+
+    def new_texts(self, label: str, problems: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+        """What is wrong with a config and was not before."""
+        return tuple(sorted({*problems.get(label, ())} - {*self.before.get(label, ())}))
+
+    def run(
+        self, records: Sequence[PatchRecord], wanted: Collection[str]
+    ) -> tuple[list[PatchRecord], dict[str, tuple[str, ...]]]:
+        """The records of patches after that, and what is wrong with the configs then; makes all that are wanted."""
+        targets = {(r.config, r.target) for r in records if r.how == "conflict" and r.config in wanted}
+        hit = {config for config, _ in targets}
+        reasons: dict[tuple[str, str], str] = {}
+        there = replace(self.project, upstream=(self.release.folder,))
+        problems: dict[str, list[Problem]] = {}
+        affected = {*wanted}
+        for _ in range(ROUNDS):
+            for loaded in self._configs(affected):
+                drop(loaded, [target for config, target in targets if config == loaded.label])
+            configs = self._configs(affected)
+            problems |= _make(there, configs)
+            blamed = [found for c in configs for found in self._blamed(c, problems[c.label], c.label in hit)]
+            reasons |= {key: text for key, text in blamed if text in self.told[key[0]]}
+            hit |= {config for config, _ in reasons}
+            targets = {key for key, _ in blamed}
+            affected = {config for config, _ in targets}
+            if not affected:
+                break
+        present = {(c.label, patch.target) for c in self._configs(wanted) for patch in c.config.patches}
+        results = []
+        for record in records:
+            key = record.config, record.target
+            if key in reasons and record.how != "conflict":
+                record = replace(record, how="conflict", reasons=(reasons[key],))
+            elif record.how != "conflict" and key not in present and record.config in hit:
+                record = replace(record, how="fell")
+            results.append(record)
+        unloaded = "; ".join(problem.title for problem in select_configs(self.project).failed)
+        texts = {label: (f"does not load: {unloaded}",) for label in wanted if label not in problems}
+        return results, {**texts, **{label: tuple(map(_describe, each)) for label, each in problems.items()}}
+
+    def _configs(self, wanted: Collection[str]) -> list[LoadedConfig]:
+        return [loaded for loaded in select_configs(self.project).configs if loaded.label in wanted]
+
+    def _blamed(
+        self, loaded: LoadedConfig, problems: Iterable[Problem], is_hit: bool
+    ) -> Iterator[tuple[tuple[str, str], str]]:
+        """The patches of a config that new problems are about: those that were told, and, where something was left
+        out already, all others as well."""
+        for problem in problems:
+            text = _describe(problem)
+            if text not in self.before.get(loaded.label, ()) and (is_hit or text in self.told[loaded.label]):
+                yield from (((loaded.label, target), text) for target in _blamed(loaded, [problem]))
 
 
 def _blamed(loaded: LoadedConfig, problems: Iterable[Problem]) -> set[str]:

@@ -1,0 +1,94 @@
+"""A step of the replay over a toy: what is left out with a conflict, and what is not."""
+
+from __future__ import annotations
+
+from benchmarks.replay_judge import judge
+from benchmarks.replay_steps import StepRecord, take_step
+from patchgen_core.upstream.releases import Releases
+from tests.conftest import PREAMBLE, UPSTREAM, Workspace
+from tests.upstream.wheels import make_wheel
+
+MODULE = "transformers.models.toy.modeling_toy"
+OLD = """
+class Unused:
+    pass
+
+
+def scale(x):
+    return x
+
+
+class Norm:
+    def forward(self, x):
+        if isinstance(x, Unused):
+            return x
+        return x * 1
+
+
+class Head:
+    def __init__(self):
+        self.norm = Norm()
+
+    def forward(self, x, labels=None):
+        return self.norm(x)
+"""
+NORM = """
+@config.override_method("Norm.forward")
+def norm_forward(self, x):
+    return x * 3
+"""
+HEAD = """
+@config.override_method("Head.forward")
+def head_forward(self, x, **kwargs):
+    print(x)
+    return self.norm(x)
+"""
+ADDED = """
+@config.override_method("Head.scaled")
+def scaled(self, x):
+    return scale(x)
+"""
+
+
+def take(work: Workspace, config: str, *changes: tuple[str, str]) -> tuple[StepRecord, dict[str, str]]:
+    """A step to a release with some changes, and what each patch came to."""
+    work.config(config, preamble=PREAMBLE.replace(UPSTREAM, MODULE))
+    new = OLD
+    for old_text, new_text in changes:
+        assert old_text in new
+        new = new.replace(old_text, new_text)
+    home = work.root.parent / "releases"
+    folders = "transformers", "transformers/models", "transformers/models/toy"
+    packages = {f"{folder}/__init__.py": "" for folder in folders}
+    for version, text in (("1.0", OLD), ("2.0", new)):
+        files = {**packages, f"{MODULE.replace('.', '/')}.py": text}
+        make_wheel(home / "transformers" / version, version, files, "transformers")
+    step = take_step(work.root, Releases(home), "1.0", "2.0", ())
+    return step, {entry.record.target: entry.outcome for entry in judge(step, {})}
+
+
+def test_the_rest_of_a_config_is_judged_without_its_conflict(work: Workspace) -> None:
+    conflict = ("return x * 1", "return x * 2")
+    step, outcomes = take(work, NORM + HEAD, conflict, ("return self.norm(x)", "return self.norm(x) + 1"))
+    assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
+    assert step.ended == {}, "what the rules found before is not of this step"
+
+
+def test_a_patch_that_the_report_has_an_error_of_is_a_conflict_and_the_others_are_judged(work: Workspace) -> None:
+    step, outcomes = take(
+        work, HEAD + ADDED, ("def scale(x):", "def scale_by(x):"), ("self.norm(x)", "self.norm(x) + 1")
+    )
+    assert outcomes == {"Head.forward": "right", "Head.scaled": "conflict"}
+    (record,) = (record for record in step.patches if record.target == "Head.scaled")
+    assert "'scale'" in record.reasons[0]
+    assert step.ended == {}
+
+
+def test_what_apply_leaves_for_after_a_conflict_is_carried_over_then(work: Workspace) -> None:
+    """A name in `exclude_from_output` that upstream has no longer, beside a patch that would use it."""
+    norm = NORM.replace("return x * 3", "return x if isinstance(x, Unused) else x * 3")
+    changes = ("class Unused:\n    pass", ""), ("        if isinstance(x, Unused):\n            return x\n", "")
+    config = 'config.exclude_from_output("Unused")\n' + norm + HEAD.replace("**kwargs", "labels=None")
+    step, outcomes = take(work, config, *changes, ("return x * 1", "return x * 2"))
+    assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
+    assert step.ended == {}
