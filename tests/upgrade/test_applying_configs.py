@@ -179,8 +179,16 @@ def norm_forward(self, x):
             "'norm_forward' has 1 conflict marked: its file does not load\n"
             "  Resolve them, and generate the configs that use it."
         ]
+        place = applied.problems[0].location
+        assert place
+        assert "norm_forward" in path.read_text().splitlines()[place.line - 1]
         assert not applied.generated
         assert generated(norm.work).read_text() == module
+
+    def test_what_is_wrong_with_a_text_that_has_markers_now_is_not_told(self, norm: Upgrading) -> None:
+        norm.work.config(NORM.replace("return", "print(unknown)\n    return"))
+        applied = norm.apply({"Norm.forward": self.MARKED}, conflicts=True)
+        assert ["conflict" in str(problem) for problem in applied.problems] == [True]
 
     def test_markers_of_an_indented_replacement_stand_at_the_margin(self, upgrading: Upgrading) -> None:
         path = upgrading.work.config("")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.build.hand_edits import copy_path, is_as_written
 from patchgen_core.errors import Location, Problem
 from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import Project
+from patchgen_core.upgrade.moved_lines import MovedLines
 from patchgen_core.upgrade.results import Rebase, UpgradeReport
 from patchgen_core.upgrade.writing.candidates import Candidate, Key, Omission, find_candidates
 from patchgen_core.upgrade.writing.git import refuse_dirty
@@ -101,13 +102,16 @@ def _write(
 ) -> Applied:
     unloadable = {candidate.path for candidate in marked}
     ready = [key for key in result.artifacts if key not in unfinished]
-    good = [result.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
+    hidden = {key for key, loaded in rehearsal.loaded.items() if files_of(loaded) & unloadable}
+    good = [result.artifacts[key] for key in ready if key not in hidden]
     rewritten = rewrite(rehearsal.project, rehearsal.files, [*chosen, *marked], rehearsal.pins(ready))
     contents = [(path, file.encoded) for path, file in rewritten.items()]
     outputs = [file for artifact in good for file in artifact.output()]
     copies = _copies(rehearsal.project, (artifact.path for artifact in good))
+    told = [*unfinished.values(), *map(_marked_problem, marked)]
+    lines = MovedLines(problem.location.file for problem in told if problem.location)
     done = set(write_files([*copies, *contents, *outputs]))
-    failed = [problem for problems in result.problems.values() for problem in problems]
+    failed = [problem for key, problems in result.problems.items() if key not in hidden for problem in problems]
     return Applied(
         written=tuple(path for path, _ in contents if path in done),
         merged=tuple(candidate.rebase for candidate in chosen),
@@ -117,8 +121,7 @@ def _write(
         copies=tuple(path for path, _ in copies),
         problems=(
             *dict.fromkeys(failed),
-            *unfinished.values(),
-            *map(_marked_problem, marked),
+            *(replace(problem, location=problem.location and lines.now(problem.location)) for problem in told),
             *_left_behind(rehearsal, done),
         ),
     )
