@@ -106,7 +106,7 @@ def test_documented_modules(module: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("module", ["patchgen", "patchgen.cli", "patchgen.run_codegen", "patchgen.check_patchgen"])
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_modules_run_the_command(toy: Workspace, module: str) -> None:
     def run(*arguments: str) -> int:
         command = [sys.executable, "-m", module, *arguments]

@@ -191,7 +191,7 @@ def test_an_edit_of_upstreams_own_becomes_a_patch(work: Workspace, edit: Edit) -
     ],
     ids=lambda value: value.partition(": ")[2] if ": " in value else "",
 )
-@pytest.mark.mostly_slow(6)
+@pytest.mark.mostly_slow(2)
 def test_every_kind_of_edit_is_absorbed(work: Workspace, edit: Edit, old: str, new: str, change: str) -> None:
     edit(old, new)
     edited = _statements(work)

@@ -95,6 +95,7 @@ def test_importing_what_registers_patchers_names_them(site: Workspace) -> None:
     ],
     ids=["closure", "wraps", "inherited"],
 )
+@pytest.mark.mostly_slow(1)
 def test_a_function_around_upstreams_method_wraps_it(site: Workspace, patch: str, call: str, value: float) -> None:
     result = adopted(site, textwrap.dedent(patch))
     assert not result.findings

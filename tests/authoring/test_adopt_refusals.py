@@ -50,6 +50,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
         ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_nothing_is_written_when_nothing_can_be(site: Workspace, patch: str, message: str) -> None:
     with pytest.raises(PatchgenError) as caught:
         adopted(site, patch)
@@ -72,6 +73,7 @@ def test_a_config_that_is_there_stays(site: Workspace) -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_a_project_module_may_register_the_patcher(site: Workspace) -> None:
     site.write(
         "proj/patchers.py",

@@ -134,7 +134,7 @@ def generated_of(result: AdoptedFork) -> str:
         ),
     ],
 )
-@pytest.mark.mostly_slow(6)
+@pytest.mark.mostly_slow(2)
 def test_a_difference_becomes_the_smallest_patch(
     work: Workspace, changes: list[tuple[str, str]], expected: str
 ) -> None:

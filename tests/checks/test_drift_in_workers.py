@@ -66,6 +66,7 @@ def test_processes_say_what_one_would_say(many: Workspace, capfd: pytest.Capture
     assert apart.exit_code == 2
 
 
+@pytest.mark.slow
 def test_drift_that_a_process_found_is_mended(many: Workspace) -> None:
     many.config(PATCH.replace("x * 2", "x * 3"), config_path(70), preamble(70))
     report = fix(check(Selection(many.project)))
@@ -92,6 +93,7 @@ def test_one_file_written_by_configs_of_two_processes_is_an_error_of_both(many: 
     assert all("is also written by" in error for error in errors)
 
 
+@pytest.mark.slow
 def test_results_of_processes_are_kept(many: Workspace) -> None:
     cache = Cache(many.project)
     check(Selection(many.project), cache=cache)
@@ -101,6 +103,7 @@ def test_results_of_processes_are_kept(many: Workspace) -> None:
     assert check(Selection(many.project), cache=cache).exit_code == 0
 
 
+@pytest.mark.slow
 def test_progress_reaches_the_end(many: Workspace) -> None:
     seen: list[tuple[int, int]] = []
     check(Selection(many.project), progress=lambda done, total: seen.append((done, total)))
@@ -132,6 +135,7 @@ def test_interrupted_check_leaves_no_process(many: Workspace, tmp_path: Path) ->
         os.kill(int(started.read_text()), 0)
 
 
+@pytest.mark.slow
 def test_answer_on_the_command_line_is_the_same(many: Workspace) -> None:
     many.config(PATCH.replace("x * 2", "x * 3"), config_path(9), preamble(9))
     whole = json.loads(many.patchgen("--check", "--json", "--no-cache").stdout)

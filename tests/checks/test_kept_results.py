@@ -222,6 +222,7 @@ def test_a_process_that_reads_what_no_text_names_keeps_nothing(
     )
 
 
+@pytest.mark.slow
 def test_metadata_of_a_project_that_is_installed_in_place_counts(
     project: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +263,7 @@ LOOKING = {
 
 
 @pytest.mark.parametrize("name", LOOKING)
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_what_looks_at_something_unknown_is_not_kept_and_says_why(project: Workspace, name: str) -> None:
     text, look = LOOKING[name]
     project.write("proj/deep.py", text)

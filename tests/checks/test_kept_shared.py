@@ -117,7 +117,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_what_differs_has_it_run(desk: Workspace, name: str) -> None:
     edit, expected = EDITS[name]
     edit(desk)

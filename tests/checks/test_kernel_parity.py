@@ -54,6 +54,7 @@ def verdicts() -> Any:
 
 
 @pytest.mark.parametrize("spec", HERE, ids=lambda spec: spec.label)
+@pytest.mark.mostly_slow(6)
 def test_kernels_that_run_here_are_right(verdicts: Any, spec: KernelSpec) -> None:
     verdict = verdicts[spec.label]
     assert verdict["errors"] == []

@@ -152,6 +152,7 @@ def test_text_model_that_the_registry_gives_has_the_converter_too(
         ({"base_model_prefix": "models"}, "of a checkpoint of upstream's Qwen2MoeModel, from_pretrained reports"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_checkpoints_that_do_not_go_over(
     register: Callable[..., None], attributes: dict[str, Any], message: str
 ) -> None:

@@ -108,6 +108,7 @@ def test_without_the_cache_there_is_no_past(project: Workspace) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"items": {"a": [1]}}'])
+@pytest.mark.mostly_slow(1)
 def test_a_past_that_was_spoilt_is_none(project: Workspace, text: str) -> None:
     break_last(project)
     project.patchgen("gate", CHECKS)

@@ -81,6 +81,7 @@ def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: st
 
 
 @pytest.mark.parametrize(("given", "is_right"), [("sliding_window=self.sliding_window, ", True), ("", False)])
+@pytest.mark.mostly_slow(1)
 def test_windows_that_a_configuration_may_have_are_given_to_flash_attention(
     work: Workspace, given: str, is_right: bool
 ) -> None:

@@ -160,6 +160,7 @@ def test_other_bits_need_a_tolerance(port):
     assert made.check(implementation="patched").errors == ()
 
 
+@pytest.mark.slow
 def test_a_tolerance_is_a_multiple_of_the_error_of_eager(port):
     made = port((MLP, f"{MLP} * (1 + 1e-5)"), targets=("LlamaMLP.forward",), implementation="patched")
     problem = made.check(dtypes=("float32",)).errors[0]

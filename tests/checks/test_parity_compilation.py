@@ -37,6 +37,7 @@ def test_a_patch_that_stays_one_graph_is_green(work: Workspace) -> None:
     assert "LlamaForCausalLM: compilation is varied, because the patches are about 'max'" in result.notes
 
 
+@pytest.mark.slow
 def test_experts_in_a_loop_which_upstream_has_as_well_are_not_traced(work: Workspace) -> None:
     preamble = PREAMBLE.replace("Llama", "Qwen3Moe").replace("llama", "qwen3_moe")
     experts = """

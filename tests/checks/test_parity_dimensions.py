@@ -34,6 +34,7 @@ def test_the_level_quick_varies_nothing(work: Workspace) -> None:
     assert not any("varied" in note for note in result.notes)
 
 
+@pytest.mark.slow
 def test_the_level_of_a_run_comes_before_that_of_the_project(tmp_path: Path) -> None:
     acme = Acme(tmp_path)
     acme.settle('level = "quick"')

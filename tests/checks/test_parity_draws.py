@@ -37,6 +37,7 @@ def test_a_steady_excess_is_no_noise_and_a_wavering_one_may_be() -> None:
     assert describe_draws(1.1, []) == ""
 
 
+@pytest.mark.slow
 def test_a_near_miss_that_stays_with_other_parameters_is_red_and_says_so(work: Workspace) -> None:
     text = edited("LlamaMLP.forward", SCALED, LLAMA)
     wide = compare(work, text, tolerances=(Tolerance(1e4, "", None, None, Location("")),), level="quick")

@@ -90,6 +90,7 @@ def test_the_level_thorough_has_right_attention_write_by_beams_too(work: Workspa
     ],
     ids=["a token alone sees padding", "own cache", "positions", "prepared inputs", "token alone"],
 )
+@pytest.mark.mostly_slow(2)
 def test_a_model_that_writes_other_tokens_is_red(work: Workspace, patch: str, target: str, batch: str) -> None:
     (problem,) = compare(work, patch).errors
     assert f"look at the patch of '{target}'" in problem.message

@@ -61,6 +61,7 @@ def test_a_rank_that_takes_no_part_is_red(
     assert all(named in problem.message for problem in result.errors if message in problem.message)
 
 
+@pytest.mark.slow
 def test_a_model_that_runs_no_tower_on_one_rank_is_left_alone(work: Workspace) -> None:
     has_group = "torch.distributed.is_initialized()"
     text = patches(DUMMY).replace(has_group, f"{has_group} and torch.distributed.get_world_size() > 1")

@@ -186,6 +186,7 @@ def prepare_inputs_for_generation(self, input_ids, **kwargs):
 @pytest.mark.parametrize(
     ("condition", "is_error"), [("torch.distributed.is_initialized()", False), ("x.dim() == 7", True)]
 )
+@pytest.mark.mostly_slow(1)
 def test_method_that_only_ranks_call_is_a_warning(work: Workspace, condition: str, is_error: bool) -> None:
     text = f"""
 @config.override_method("LlamaMLP.dummy_forward", add=True)
@@ -204,6 +205,7 @@ def forward(self, x):
     assert {problem.code for problem in verdict.warnings} == (set() if is_error else {"PG301", "PG302"})
 
 
+@pytest.mark.slow
 def test_ranks_that_a_helper_counts_are_those_of_a_group(work: Workspace) -> None:
     text = f"""
 @config.add_helper

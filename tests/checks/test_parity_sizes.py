@@ -100,7 +100,7 @@ def test_rows_without_text_and_those_longer_than_a_dtype_counts(work: Workspace,
         ("top_k_index.unique().squeeze().tolist()", "", "one token, num_experts_per_tok=1"),
     ],
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_experts_get_nearly_all_tokens_or_a_single_one(work: Workspace, experts: str, most: str, batch: str) -> None:
     (problem,) = compare(work, EXPERTS.format(experts=experts, most=most), preamble=MIXTRAL).errors
     assert "MixtralExperts.forward" in f"{problem.message} {problem.hint}"

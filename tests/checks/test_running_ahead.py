@@ -78,6 +78,7 @@ def test_any_number_of_processes_gives_the_same_results_in_the_same_order(severa
         assert other == here
 
 
+@pytest.mark.slow
 def test_units_run_in_processes_of_their_own(several: Workspace) -> None:
     settings = Settings(isolate=True)
     processes = {note for result in results(several, 3, settings) for note in result.notes if "process" in note}

@@ -138,6 +138,7 @@ def test_paths_start_from_the_root_of_the_repository(checked_in: Workspace, serv
         ([500, 500, 500], "500 Internal Server Error: not today"),
     ],
 )
+@pytest.mark.mostly_slow(1)
 def test_service_that_refuses_changes_no_verdict(
     checked_in: Workspace, service: Service, refusals: list[int], message: str
 ) -> None:

@@ -210,6 +210,7 @@ def test_the_fix_that_is_named_keeps_the_paths(gated: Workspace) -> None:
     assert "Run 'patchgen fix proj/models/toy' to rewrite what drifted." in done.stdout
 
 
+@pytest.mark.slow
 def test_hooks_of_pre_commit_take_every_project_of_a_repository(gated: Workspace, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     for name in ("one", "two"):

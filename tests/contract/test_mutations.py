@@ -139,6 +139,7 @@ def test_reader_tells_callees() -> None:
     assert [ast.unparse(c.node) for c in wrong if is_refused(c.node, c.signature)] == ["block(x, n, 1, *y)"]
 
 
+@pytest.mark.slow
 def test_table_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     scores = {
         ("PG201", "drops"): Score(30, 27, 1, ["x"]),

@@ -236,6 +236,7 @@ def test_configuration_that_cannot_be_loaded_fails_the_job(runner: Runner) -> No
 @pytest.mark.parametrize(
     ("gate", "verdict"), [("patchgen --check", "green"), ("echo what failed; false; true", "red")]
 )
+@pytest.mark.mostly_slow(1)
 def test_gate_is_told_first_in_the_text(runner: Runner, gate: str, verdict: str) -> None:
     runner.upgrade()
     install = 'test "$PACKAGE==$VERSION" = acme==2.0'

@@ -50,6 +50,7 @@ def test_a_replacement_is_slimmed(work: Workspace, typist: Editor) -> None:
     assert typist.read(GENERATED).partition("class Head")[2] == before.partition("class Head")[2]
 
 
+@pytest.mark.slow
 def test_a_replacement_that_says_nothing_of_upstreams_is_not_offered_to_be_slimmed(
     work: Workspace, typist: Editor
 ) -> None:
@@ -59,6 +60,7 @@ def test_a_replacement_that_says_nothing_of_upstreams_is_not_offered_to_be_slimm
     assert not [title for title in typist.actions(CONFIG, "def norm_forward") if "slim" in title]
 
 
+@pytest.mark.slow
 def test_unsaved_changes_are_not_written_over(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)
@@ -101,6 +103,7 @@ def test_upstreams_change_is_merged_into_the_patch(work: Workspace, typist: Edit
     assert list(typist.lenses(CONFIG).values())[-1] == "unchanged upstream"
 
 
+@pytest.mark.slow
 def test_a_conflict_is_written_with_markers_only_if_the_person_wants_that(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)

@@ -124,6 +124,7 @@ def test_upstream_that_is_missing_is_told_and_found_once_it_is_installed(work: W
     assert [d.code for d in typist.save(CONFIG)] == ["drift"]
 
 
+@pytest.mark.slow
 def test_upstream_that_is_replaced_below_the_server_is_read_anew(work: Workspace, typist: Editor) -> None:
     work.upstream(UPSTREAM_TEXT)
     settle(work, PATCH)

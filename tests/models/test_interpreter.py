@@ -144,6 +144,7 @@ def test_too_late_is_refused(then: str) -> None:
     assert "triton has been imported without it" in done.stderr
 
 
+@pytest.mark.slow
 def test_kernels_that_were_imported_before_get_the_adapters(adapted: Any) -> None:
     found = answer(IMPORTED, TRITON_INTERPRET="1")
     assert found["replaced"]

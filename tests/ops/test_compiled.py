@@ -59,6 +59,7 @@ def compiled(model, counter):
 
 @pytest.mark.parametrize("own", [True, False], ids=["model", "module"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.mostly_slow(2)
 def test_rebinding_compiles_anew_and_once(write, counter, form, own):
     module = write(form)
     model = module.Net()
@@ -130,6 +131,7 @@ def test_one_compiled_function_of_several_models(module, counter):
 
 @pytest.mark.parametrize("own", [True, False], ids=["model", "module"])
 @pytest.mark.parametrize("part", ["whole", "layer", "wrapped layer"])
+@pytest.mark.mostly_slow(2)
 def test_a_model_that_was_compiled_in_place_before_it_is_bound(module, counter, part, own):
     model = module.Net()
     if part == "wrapped layer":

@@ -127,7 +127,7 @@ def test_experts_that_do_not_fit_are_refused(name: str, argument: str, value: Te
 
 
 @DTYPES
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_grouped_experts_compile_without_a_graph_break(dtype: torch.dtype) -> None:
     torch._dynamo.reset()
     compiled = torch.compile(kernel("grouped_mm"), fullgraph=True, backend="aot_eager")

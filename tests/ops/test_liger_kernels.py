@@ -124,7 +124,7 @@ def liger() -> Any:
 @pytest.mark.parametrize(
     "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_liger_compiles_without_a_graph_break(liger: Any, spec: Any) -> None:
     assert liger["compiled"][spec.label] is True
 

@@ -67,6 +67,7 @@ def test_nothing_but_the_logits_is_kept_for_the_backward_pass() -> None:
     assert [one.numel() for one in kept if one.data_ptr() not in own] == [6, 5]  # the mask, and a number each expert
 
 
+@pytest.mark.slow
 def test_it_compiles_without_a_graph_break() -> None:
     torch._dynamo.reset()
     compiled = torch.compile(kernel("scatter_add"), fullgraph=True, backend="aot_eager")

@@ -103,6 +103,7 @@ def load_and_save(name: str, hub: Path, out: Path, dtype: torch.dtype, sizes: di
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.mostly_slow(1)
 def test_each_rank_loads_its_own_parts_and_what_is_saved_is_the_same(ranks, tmp_path, name):
     model = make_model(name)
     to_hub_layout(model, tmp_path / "hub", max_shard_size="100KB")

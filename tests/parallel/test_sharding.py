@@ -162,6 +162,7 @@ def compare_training(
 @pytest.mark.parametrize(
     "sizes", [{"dp_size": 2}, {"sp_size": 2}, {"dp_size": 2, "sp_size": 2}, {"sp_size": 4}], ids=str
 )
+@pytest.mark.mostly_slow(2)
 def test_a_dense_model_trains_as_on_one_process(ranks, sizes):
     count = sizes.get("dp_size", 1) * sizes.get("sp_size", 1)
     ranks(count, compare_training, "llama", sizes)
@@ -198,6 +199,7 @@ def test_packed_sequences_of_a_length_that_does_not_divide_train_as_on_one_proce
     [(2, {"ep_size": 2}), (2, {"sp_size": 2, "ep_size": 2}), (4, {"ep_size": 2}), (4, {"sp_size": 2, "ep_size": 4})],
     ids=str,
 )
+@pytest.mark.mostly_slow(2)
 def test_a_mixture_trains_as_on_one_process(ranks, count, sizes):
     ranks(count, compare_training, "qwen3_moe", sizes, PLAN)
 

@@ -62,6 +62,7 @@ def test_stopping_after_some_failures_tells_what_did_not_run(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_last_failed_and_failed_first(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     path = red.models / "toy/also_gpu_patch_gen_config.py"
     path.write_text((red.models / "toy/toy_gpu_patch_gen_config.py").read_text().replace("_toy_gpu", "_also"))
@@ -191,6 +192,7 @@ def test_an_exception_in_a_check_is_shown_from_the_check_on(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_a_check_that_hangs_fails_by_timeout(gated: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     write_harm(gated, "time.sleep(600)", "::harm")
     result = run(pytester, gated, "--patchgen", "--timeout-method=signal", "-n", workers)
@@ -222,6 +224,7 @@ def test_an_import_that_hangs_fails_by_timeout_and_the_next_one_works(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_coverage_of_something_else(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     red.write("tests/test_it.py", "import helper\n\ndef test_it() -> None:\n    assert helper.two() == 2\n")
     red.write("tests/helper.py", "def two():\n    return 2\n\n\ndef three():\n    return 3\n")

@@ -46,6 +46,7 @@ def test_command_and_sessions_share_results(pytester: pytest.Pytester, gated: Wo
 
 
 @pytest.mark.parametrize("changed", ["nothing", "config", "module", "diff", "broken"])
+@pytest.mark.mostly_slow(2)
 def test_session_says_what_one_without_the_cache_says(
     pytester: pytest.Pytester, gated: Workspace, changed: str
 ) -> None:

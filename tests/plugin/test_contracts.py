@@ -264,7 +264,7 @@ MOVED = "PG215 upstream changed 'Norm.forward', which this config replaces (acme
 
 @both
 @pytest.mark.parametrize("order", [[DRIFT, CONTRACT], [CONTRACT, DRIFT]], ids=["drift first", "contract first"])
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_fixing_tells_what_upstream_changed_under_the_patches(
     gated: Workspace, pytester: pytest.Pytester, workers: str, order: list[str]
 ) -> None:

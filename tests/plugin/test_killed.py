@@ -190,6 +190,7 @@ def test_an_interrupt_ends_the_import_and_shows_no_traceback(gated: Workspace, w
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_a_killed_run_leaves_no_import_behind(gated: Workspace, workers: str) -> None:
     process, importing = hang_in_import(gated, "-n", workers)
     os.killpg(process.pid, signal.SIGKILL)

@@ -65,6 +65,7 @@ def test_hook_that_names_no_files_is_an_error(
 
 @pytest.mark.parametrize("workers", ["0", "1"])
 @pytest.mark.parametrize("ignored", ["", "proj/models/build"])
+@pytest.mark.mostly_slow(1)
 def test_config_that_settings_leave_out_makes_the_run_red(
     gated: Workspace, pytester: pytest.Pytester, workers: str, ignored: str
 ) -> None:

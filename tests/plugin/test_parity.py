@@ -202,6 +202,7 @@ def test_verdicts_of_a_session_with_workers(models: Workspace, pytester: pytest.
     assert outcomes(result) == {"good::drift": "FIXED", "good::parity[patched]": "PASSED"}
 
 
+@pytest.mark.slow
 def test_kernels_that_cannot_be_told_are_a_failing_item(models: Workspace, pytester: pytest.Pytester) -> None:
     write_kernels(models, "import no_such_package\n")
     result = run(pytester, models, "--patchgen-checks=parity", "--patchgen-device=auto", "-v", "proj/models/slots")

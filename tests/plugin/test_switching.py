@@ -87,7 +87,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("arguments", WAYS.values(), ids=WAYS)
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_ways_to_switch_it_on(project: Workspace, pytester: pytest.Pytester, arguments: list[str]) -> None:
     result = run(pytester, project, *arguments)
     result.assert_outcomes(passed=5)

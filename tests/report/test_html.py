@@ -338,6 +338,7 @@ def test_paper_gets_everything_but_the_filters(browser: Browser, folder: Path) -
     assert bodies == [True] * 5
 
 
+@pytest.mark.slow
 def test_500_configs_open_and_filter(browser: Browser, folder: Path) -> None:
     browser.open(folder / "many.html")
     assert len(browser.run(SHOWN)) == 500

@@ -134,6 +134,7 @@ def test_models_to_come_keep_their_patch_when_an_instance_is_reverted(
     assert contents(module) == before
 
 
+@pytest.mark.slow
 def test_model_types_may_share_a_patcher(patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]) -> None:
     module = upstream()
     original = module.rotate
@@ -234,6 +235,7 @@ def test_importing_it_is_light() -> None:
     assert heavy == []
 
 
+@pytest.mark.slow
 def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
     found = child(
         """

@@ -24,6 +24,7 @@ def test_a_model_that_ranks_share_learns_what_one_process_learns() -> None:
     assert result.notes == ("LlamaForCausalLM, batches 'padded', 'packed'",)
 
 
+@pytest.mark.slow
 def test_a_rank_may_have_half_of_a_video_in_its_slice_and_no_picture() -> None:
     """Patches of the picture are padded for two ranks, and DeepStack has features of both."""
     result = compare("qwen3_vl", "sp2", batches=(VIDEO,))
@@ -59,6 +60,7 @@ def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> 
     assert problem.location in places_of("llama", "LlamaMLP.forward")
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_is_told() -> None:
     raising = "        if dist.is_initialized() and dist.get_rank() == 1:\n            raise ValueError('no more')\n"
     result = compare("llama", "fsdp2", (MLP, IMPORT + raising + MLP))

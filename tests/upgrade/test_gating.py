@@ -88,6 +88,7 @@ def test_what_does_not_hold_is_told(upgraded: Upgrading) -> None:
         ("import os; os._exit(3)", "acme 2.0 does not import here: importing it ends Python with exit code 3"),
     ],
 )
+@pytest.mark.mostly_slow(1)
 def test_a_release_that_does_not_import_here(upgraded: Upgrading, statement: str, reason: str) -> None:
     (upgraded.folder / "acme" / "__init__.py").write_text(statement)
     assert lines(upgraded, upgraded.release) == (

@@ -234,6 +234,7 @@ def test_prerelease_is_a_column_when_it_is_named(work: Workspace, shop: Path) ->
     assert (row.first_broken, row.first_working) == ("1.4rc1", "")
 
 
+@pytest.mark.slow
 def test_wheel_and_folder_of_a_known_version_have_columns_of_their_own(
     work: Workspace, shop: Path, tmp_path: Path
 ) -> None:
@@ -302,6 +303,7 @@ def test_config_of_another_package_is_skipped(work: Workspace, shop: Path) -> No
     assert "its upstream is other" in report.skipped[0]
 
 
+@pytest.mark.slow
 def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work.config(PATCHES, preamble=PINNED)
     here = matrix(work, ["0.9..2.0"])

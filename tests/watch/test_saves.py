@@ -29,6 +29,7 @@ def happen(watcher: Watcher, *outputs: Path) -> Batch:
     return batch
 
 
+@pytest.mark.slow
 def test_more_files_are_waited_for_when_there_are_several(
     watcher: Watcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

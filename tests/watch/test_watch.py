@@ -143,6 +143,7 @@ def test_what_has_drifted_is_rewritten_at_the_start(gated: Workspace, start: Sta
 
 
 @pytest.mark.parametrize("save", [rewrite, move_over, move_away, empty_first])
+@pytest.mark.mostly_slow(1)
 def test_a_save_is_generated_once_and_shown(gated: Workspace, start: Start, save: Callable[[Path, str], None]) -> None:
     watch = start(gated)
     save(gated.models / CONFIG, PREAMBLE + TRIPLED)

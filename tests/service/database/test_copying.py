@@ -101,6 +101,7 @@ def test_a_backup_brings_everything_back(team: Team, engine: Engine, tmp_path: P
     assert read_result(files, again.results(run)["drift"]).status == "drifted"
 
 
+@pytest.mark.mostly_slow(1)
 def test_a_backup_has_what_is_there_whichever_version_made_it(empty_url: str, tmp_path: Path) -> None:
     """One is made before an upgrade, and so must not be one; restoring it brings it to this version."""
     path, source, store = tmp_path / "old.backup", open_database(empty_url), Store(tmp_path / "files")

@@ -73,6 +73,7 @@ def read_page(visitor: Visitor, run: Run) -> str:
     return words_of(visitor.get(f"/runs/{run.id}").text)
 
 
+@pytest.mark.slow
 def test_a_commit_that_a_forced_branch_took_along_says_so(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject
 ) -> None:
@@ -160,6 +161,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.mostly_slow(1)
 def test_a_config_that_does_harm_ends_its_run_and_no_other(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject, name: str
 ) -> None:

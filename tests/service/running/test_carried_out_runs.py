@@ -173,7 +173,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_hostile_config_is_ended_and_the_reason_said(project: GitProject, place: Workplace, name: str) -> None:
     code, ending, message = HOSTILE[name]
     project.write("models/bad/bad_patch_gen_config.py", code)
@@ -243,7 +243,7 @@ def carry_out_beside(project: GitProject, place: Workplace) -> tuple[Ended, list
         ({"python": "/nowhere/python3"}, "The environment could not be made: "),
     ],
 )
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(2)
 def test_what_cannot_be_run_says_why(
     project: GitProject, place: Workplace, more: dict[str, Any], message: str
 ) -> None:

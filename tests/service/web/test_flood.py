@@ -50,6 +50,7 @@ def test_accepted_deliveries_outlive_the_service_and_each_is_handled_once(floode
     assert wait_until_handled(flooded.site) == A_SECOND
 
 
+@pytest.mark.slow
 def test_connection_at_rest_is_not_ended_by_the_service(flooded: Flooded) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", int(flooded.service.url.rpartition(":")[2]))
     for rest in (SERVERS_USUAL_REST + 0.5, 0):
