@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import FUNCTIONS, Definition
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, called_name
 from patchgen_core.syntax.source import SourceFile
 
 TARGETS = {
@@ -82,12 +82,19 @@ def _find(source: SourceFile) -> Iterator[Declared]:
     }
     for node in ast.walk(source.tree):
         call = _call_name(node)
-        if isinstance(node, ast.Call) and call in TARGETS:
+        if isinstance(node, ast.Call) and call in TARGETS and not _is_of_edits(node, source):
             named = [definitions[v.id] for v in _passed(node) if isinstance(v, ast.Name) and v.id in definitions]
             definition = decorated.get(id(node), named[0] if named else None)
             for argument in node.args if call == "exclude_from_output" else _first(node):
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     yield Declared(call, argument.value, node, argument, definition)
+
+
+def _is_of_edits(call: ast.Call, source: SourceFile) -> bool:
+    """Whether a call is one of ``Edits`` that the file makes, which name no target."""
+    holder = call.func.value if isinstance(call.func, ast.Attribute) else None
+    statements = source.index.assigned.get(holder.id, []) if isinstance(holder, ast.Name) else []
+    return any(called_name(getattr(statement, "value", statement)) == "Edits" for statement in statements)
 
 
 def _passed(node: ast.Call) -> list[ast.expr]:

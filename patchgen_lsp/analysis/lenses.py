@@ -65,6 +65,8 @@ class _Page:
         states = [quantity(count, "finding")] if count else ["to be regenerated"] if self._is_drifted else []
         if not self._is_upstreams(declared.target):
             return [*states, "not in upstream's module"]
+        if not self._is_made:
+            return [*states, "nothing is made of it now"]
         moves = [move.describe(declared.target) for move in self._moves if move is not None]
         return [*states, *(moves[:1] if moves or states else ["generated file is current"])]
 
@@ -96,6 +98,11 @@ class _Page:
     @cached_property
     def _moves(self) -> list[UpstreamMove | None]:
         return self.bench.last_good(self.request.path).moves
+
+    @cached_property
+    def _is_made(self) -> bool:
+        """Whether anything has been made of the file since it was opened."""
+        return bool(self.bench.last_good(self.request.path).artifacts)
 
     @cached_property
     def _is_drifted(self) -> bool:

@@ -20,6 +20,7 @@ def show_finding(code: Code, zoo: Path) -> str:
         code.press(Keys.BACKSPACE)
     code.type("MPL")
     code.find(".squiggly-error")
+    code.find_above(".codelens-decoration", "not in upstream's module", "Qwen3MPL")
     code.press(Keys.F8)
     return str(code.find(".marker-widget", "Qwen3MPL").get_property("textContent"))
 
@@ -38,6 +39,7 @@ def show_completion(code: Code, zoo: Path) -> str:
     """Begin another patch."""
     _open(code, zoo)
     code.go_to(len((zoo / QWEN3).read_text(encoding="utf-8").split("\n")))
+    code.find(".codelens-decoration", "unchanged upstream")
     code.type('\n\n@config.override_method("Qwen3De')
     code.press(Keys.CONTROL, Keys.SPACE)
     return str(code.find(".suggest-widget", "Qwen3DecoderLayer.forward").get_property("textContent"))

@@ -128,11 +128,15 @@ class Code:
         return elements[0]
 
     def find_above(self, selector: str, text: str, line: str) -> WebElement:
-        """The lowest such element above the line of the editor that has a text."""
-        self.find(selector, text)
-        below = self.find(".view-line", line).location["y"]
-        above = [element for element in self._shown(selector, text) if element.location["y"] < below]
-        return max(above, key=lambda element: float(element.location["y"]))
+        """The lowest such element above the line of the editor that has a text, once it is the lowest of its kind."""
+
+        def look() -> WebElement | None:
+            below = self.find(".view-line", line).location["y"]
+            above = [element for element in self._shown(selector) if element.location["y"] < below]
+            lowest = max(above, key=lambda element: float(element.location["y"]), default=None)
+            return lowest if lowest is not None and text in _text(lowest) else None
+
+        return self._wait(look, f"{selector} with {text!r} is not shown above {line!r}")
 
     def texts(self, selector: str) -> list[str]:
         """What all elements of a kind show."""
@@ -142,7 +146,7 @@ class Code:
         elements = self.browser.find_elements(By.CSS_SELECTOR, selector)
         return [element for element in elements if element.is_displayed() and text in _text(element)]
 
-    def _wait(self, look: Callable[[], T], complaint: str) -> T:
+    def _wait(self, look: Callable[[], T | None], complaint: str) -> T:
         """What looking comes to, once it comes to anything."""
         ignored = [WebDriverException]  # what was shown may be gone while it is looked at
         return WebDriverWait(self.browser, SECONDS, ignored_exceptions=ignored).until(lambda _: look(), complaint)

@@ -207,3 +207,23 @@ def test_a_config_that_goes_on_with_another_ones_knows_its_upstream(editor: Edit
     finally:
         editor.close(path)
         (editor.root / path).unlink()
+
+
+def test_calls_of_shared_edits_name_no_target(editor: Editor) -> None:
+    lines = editor.read(QWEN3).split("\n")
+    line = lines.index("qwen3_model_forward.replace_code(") + 1
+    assert line not in editor.lenses(QWEN3)
+
+
+def test_of_a_text_that_never_made_anything_nothing_is_said_to_be_current(editor: Editor) -> None:
+    path = "examples/zoo/qwen3/qwen3_broken_patch_gen_config.py"
+    text = editor.read(QWEN3).replace('"Qwen3MLP.forward"', '"Qwen3MPL.forward"', 1)
+    (editor.root / path).write_text(text)
+    try:
+        editor.open(path)
+        titles = editor.lenses(path)
+        line = text[: text.index("config.edit_method(")].count("\n") + 1
+        assert titles[line] == "nothing is made of it now · 2 configs"
+    finally:
+        editor.close(path)
+        (editor.root / path).unlink()
