@@ -163,6 +163,7 @@ class Project:
             did_you_mean(module, inside or modules)
             or (inside and f"Did you mean '{inside[0]}'?")
             or _near_package(module, modules)
+            or _near_file(module, modules)
             or self._where
         )
         raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
@@ -237,6 +238,12 @@ def _near_package(module: str, modules: Sequence[str]) -> str:
     packages = {other.rpartition(".")[0]: other for other in reversed(modules)}
     near = closest(module, packages)
     return f"Did you mean '{packages[near]}'?" if near is not None else ""
+
+
+def _near_file(name: str, modules: Sequence[str]) -> str:
+    """A hint at the first config whose file's name begins with a name."""
+    near = next((module for module in modules if module.rpartition(".")[2].startswith(name)), None)
+    return f"Did you mean '{near}'?" if near is not None else ""
 
 
 def no_configs(project: Project) -> PatchgenError:

@@ -182,6 +182,10 @@ def test_a_config_is_named_by_module_path_or_shorthand(tmp_path: Path, monkeypat
             "there is no patch config 'proj.models.old.patches.gpx' in this project\n"
             "  Did you mean 'proj.models.old.patches.gpu'?",
         ),
+        (
+            "a_patch",
+            "there is no patch config 'a_patch' in this project\n  Did you mean 'proj.models.toy.a_patch_gen_config'?",
+        ),
         ("zebra", "there is no patch config 'zebra' in this project\n  Its configs are below 'proj/models'."),
         (
             "proj.models.toy",
