@@ -1,4 +1,9 @@
-"""How many patches of the replay came to what: a file of counts, and the tables that docs/upgrading.md has of it."""
+"""How many patches of the replay came to what: a file of counts, and the tables that docs/upgrading.md has of it.
+
+    python -m benchmarks.replay_figures
+
+prints the tables. The benchmark writes the file with ``--figures``.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,16 @@ HEAD = """\
 # The replay's figures: `python -m benchmarks.replay --figures benchmarks/replay_figures.txt` writes them.
 # walk | release | kind of patch | what upstream changed | outcome | judged by | patches"""
 OUTCOMES = ("right", "conflict", "wrong", "not judged")
+GROUPS = {"step": "project, and the release that it came to", "kind": "kind of patch", "change": "upstream's change"}
+"""What tables have their rows by, and what these are called."""
+LABELS = {
+    "none": "nothing",
+    "layout": "layout or docstring",
+    "gone": "renamed or gone",
+    "not there": "it has no such target: added, or inherited",
+    "together": "**together**",
+}
+"""What rows are called, where that is not what is counted."""
 FORMS = ("replacements", "edits")
 
 
@@ -38,6 +53,11 @@ class Figure:
         """Whether the walk is one of replacements or of edits."""
         return self.walk.rpartition("-")[2]
 
+    @property
+    def step(self) -> str:
+        """The project and the release that it came to, whatever its form."""
+        return f"{self.walk.rpartition('-')[0]}, {self.release}"
+
 
 def read_figures(path: Path = FIGURES) -> list[Figure]:
     """The counts of a file; none where there is no file."""
@@ -59,11 +79,11 @@ def write_figures(path: Path, judged: Iterable[tuple[str, str, Judged]]) -> None
 
 
 def tabulate_outcomes(figures: Iterable[Figure], group: str) -> list[str]:
-    """A Markdown table by ``kind`` of patch or ``change`` of upstream's, of what each form's patches came to."""
+    """A Markdown table of what each form's patches came to, by one of `GROUPS`."""
     figures = list(figures)
     keys = sorted({getattr(figure, group) for figure in figures})
     titles = [f"{form}: {' / '.join(OUTCOMES)}" for form in FORMS]
-    lines = [f"| {group} | {' | '.join(titles)} |", "| --- | --- | --- |"]
+    lines = [f"| {GROUPS[group]} | {' | '.join(titles)} |", "| --- | --- | --- |"]
     for key in [*keys, "together"]:
         cells = []
         for form in FORMS:
@@ -72,5 +92,9 @@ def tabulate_outcomes(figures: Iterable[Figure], group: str) -> list[str]:
             for figure in chosen:
                 sums[figure.outcome] += figure.count
             cells.append(" / ".join(f"{sums[outcome]:,}" for outcome in OUTCOMES) if chosen else "-")
-        lines.append(f"| {key} | {' | '.join(cells)} |")
+        lines.append(f"| {LABELS.get(key, key)} | {' | '.join(cells)} |")
     return lines
+
+
+if __name__ == "__main__":
+    print("\n\n".join("\n".join(tabulate_outcomes(read_figures(), group)) for group in GROUPS))
