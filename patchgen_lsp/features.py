@@ -39,8 +39,8 @@ def add_features(server: LanguageServer, documents: Documents) -> None:
 
 def _asking_actions(documents: Documents) -> Answer:
     async def answer(params: types.CodeActionParams) -> Any:
-        found = list(params.context.diagnostics)
-        return await ask(documents, "actions", params.text_document.uri, params.range.start, diagnostics=found)
+        diagnostics = list(params.context.diagnostics)
+        return await ask(documents, "actions", params.text_document.uri, params.range.start, diagnostics=diagnostics)
 
     return answer
 

@@ -43,7 +43,7 @@ from patchgen_core.report.drift.json import drift_data
 from patchgen_core.syntax.source import SourceCache
 from tests.build import edited_project, edited_zoo
 from tests.build.cached import Recorder
-from tests.checks import edited_gate, edited_mixture, edited_models
+from tests.checks import edited_gate, edited_mixture, edited_models, world_check
 from tools.overlooked import overlook
 
 ROOT = Path(__file__).parents[1]
@@ -201,14 +201,14 @@ def _ask_drift(cached: bool, _: object = None) -> Answer:
 def _ask_gate(cached: bool, is_chosen: Callable[[Item], bool]) -> Answer:
     if cached:
         _move_machine()
-    return _answer(*edited_gate.gate(settings=Settings(caching=cached), is_chosen=is_chosen))
+    return _answer(*world_check.gate(settings=Settings(caching=cached), is_chosen=is_chosen))
 
 
 def _ask_models(cached: bool, is_chosen: Callable[[Item], bool]) -> Answer:
     if cached:
         _move_machine()
     settings = Settings(device="cpu", caching=cached, level="quick")
-    return _answer(*edited_gate.gate(BUILT_IN, settings, is_chosen))
+    return _answer(*world_check.gate(BUILT_IN, settings, is_chosen))
 
 
 def _move_machine() -> None:

@@ -20,8 +20,8 @@ def find_line_of_config(declared: Location, line: str) -> Location:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first <= declared.line <= node.lineno:
                 rows = text.splitlines()[node.lineno - 1 : node.end_lineno]
-                found = (number for number, row in enumerate(rows, node.lineno) if row.strip() == line.strip())
-                return Location(declared.file, next(found, declared.line))
+                numbers = (number for number, row in enumerate(rows, node.lineno) if row.strip() == line.strip())
+                return Location(declared.file, next(numbers, declared.line))
     return declared
 
 

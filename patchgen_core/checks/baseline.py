@@ -169,10 +169,10 @@ def record(baseline: Baseline, results: Iterable[CheckResult], is_whole: bool = 
     """A baseline of what results of a run that held nothing back found; what did not run stays as it was."""
     results = list(results)
     stays = Counter(baseline.counts) - find_gone(baseline, results, is_whole)
-    found: Counter[KnownFinding] = Counter()
+    counts: Counter[KnownFinding] = Counter()
     for result in results:
         if result.status in ("failed", "clean"):
-            found.update(
+            counts.update(
                 identify(result.config, result.name, problem) for problem in (*result.errors, *result.warnings)
             )
-    return replace(baseline, counts=stays + found)
+    return replace(baseline, counts=stays + counts)

@@ -116,8 +116,8 @@ def documentation_edit(text: str, source: SourceFile, function: Function) -> Edi
     indent = source.indent(first.lineno)
     if ast.get_docstring(function, clean=False) is None:
         at = source.line_starts[source.comment_line(first) - 1] - 1  # the line before, which no other edit changes
-        made = textwrap.indent(f'r"""\n{entry}\n"""', indent)
-        return Edit(at, at, f"\n{made}")
+        new_docstring = textwrap.indent(f'r"""\n{entry}\n"""', indent)
+        return Edit(at, at, f"\n{new_docstring}")
     docstring = source.text[source.start(first) : source.end(first)]
     section = _SECTION.search(docstring)
     end = section.start() if section is not None else len(docstring) - len(_closing(docstring))

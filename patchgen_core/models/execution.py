@@ -75,10 +75,10 @@ class ExecutionRecorder:
         """A recorder of the same code that knows what was made so far, and of nothing that ran."""
         other = ExecutionRecorder({})
         other._spans, other._files = self._spans, self._files
-        made = {target: not own.functions - {"__init__"} for target, own in self.executions.items()}
+        changed = {target: not own.functions - {"__init__"} for target, own in self.executions.items()}
         right = {target: self._before.get(target, frozenset()) for target in self.executions}
         other.executions = {
-            target: own if made[target] else Execution(right_lines=right[target])
+            target: own if changed[target] else Execution(right_lines=right[target])
             for target, own in self.executions.items()
         }
         return other

@@ -34,10 +34,10 @@ def _collate(function: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     parameters = inspect.signature(function).parameters.values()
     required = [one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
     if required and not set(required) <= batch.keys():
-        made = function(batch, *({} for _ in required[1:])) or {}
+        result = function(batch, *({} for _ in required[1:])) or {}
     else:
-        made = function(**{one.name: batch[one.name] for one in parameters if one.name in batch})
-    return {name: _moved(value, device) for name, value in {**batch, **made}.items()}
+        result = function(**{one.name: batch[one.name] for one in parameters if one.name in batch})
+    return {name: _moved(value, device) for name, value in {**batch, **result}.items()}
 
 
 def _moved(value: Any, device: torch.device | str) -> Any:

@@ -98,10 +98,10 @@ class Reference:
         name = kept.name(self._described, history.state, batch, dtype, like) if kept is not None else ""
         if kept is None or not name:
             return self._run(batch, dtype, like, layers=False)
-        found = kept.find(name)
-        if found is not None:
-            history.skip(found.state, partial(self._run_model, batch, dtype, like))
-            return found.run
+        entry = kept.find(name)
+        if entry is not None:
+            history.skip(entry.state, partial(self._run_model, batch, dtype, like))
+            return entry.run
         run = self._run(batch, dtype, like, layers=False)
         kept.add(name, KeptRun(run, history.state))
         return run

@@ -104,8 +104,8 @@ def _blocks(
     name = names[0] if names else edits[0].patch.target.replace(".", "_").lower()
     reason = next((edit.patch.description for edit in edits if edit.patch.description), "")
     options = [f"description={reason!r}"] if reason and holder.target else []
-    found = find_edits(new.source, new.node, target)
-    blocks = edit_blocks(found, holder, name, options, bound_names(new.node, target))
+    differences = find_edits(new.source, new.node, target)
+    blocks = edit_blocks(differences, holder, name, options, bound_names(new.node, target))
     return format_texts(blocks, loaded.path.parent, project)
 
 

@@ -177,11 +177,11 @@ class WatchSession:
         A PatchgenError where the project's settings name no rule, or the baseline cannot be read.
         """
         outcomes = [result.outcome for result in update.report.results]
-        made = [(outcome.artifact, outcome.path) for outcome in outcomes if outcome.artifact is not None]
-        if not made:
+        artifacts = [(outcome.artifact, outcome.path) for outcome in outcomes if outcome.artifact is not None]
+        if not artifacts:
             return
         contracts, baseline = Contracts(self.project, self._sources), read_baseline(self.project)
-        for artifact, path in made:
+        for artifact, path in artifacts:
             result = contracts.examine(artifact, path)
             result = hold_back(result, CONTRACT, baseline) if baseline is not None else result
             if result.errors or result.warnings:

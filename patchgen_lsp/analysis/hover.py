@@ -81,20 +81,20 @@ def describe_target(bench: Workbench, request: Request, upstream: UpstreamView, 
     before = upstream.text_of(node)
     parts = [_title(upstream, target, node), ""]
     for view in view_generated(bench, request.path):
-        made = view.find(target) if view.artifact.plan.upstream.module == upstream.module.module else None
-        if made is None:
+        definition = view.find(target) if view.artifact.plan.upstream.module == upstream.module.module else None
+        if definition is None:
             continue
-        after = view.text_of(made)
+        after = view.text_of(definition)
         diff = list(difflib.unified_diff(before.split("\n"), after.split("\n"), "upstream", "generated", "", "", 3))
         if diff:
             parts += [
-                f"`{view.artifact.path.name}`:{made.lineno} changes",
+                f"`{view.artifact.path.name}`:{definition.lineno} changes",
                 "",
                 _fence("\n".join(diff[2:]), "diff"),
                 "",
             ]
         else:
-            parts += [f"`{view.artifact.path.name}`:{made.lineno} has it as it is", ""]
+            parts += [f"`{view.artifact.path.name}`:{definition.lineno} has it as it is", ""]
     return "\n".join([*parts, "upstream:", "", _fence(before)])
 
 

@@ -42,10 +42,10 @@ def tabulate_standings(standings: Sequence[Standing], is_unsaved: bool) -> str:
     rows = []
     for standing in sorted(standings, key=lambda each: (place(each.check), each.item)):
         changes = (*standing.changes, *(["there are unsaved changes"] if is_unsaved else []))
-        made = age(standing.made) if standing.made else ""
+        age_text = age(standing.made) if standing.made else ""
         state = "red" if standing.is_red else "not current" if changes else "ok"
         more = f" and {len(changes) - 2} more" if len(changes) > 2 else ""
-        rows.append(f"| `{standing.item}` | {state} | {made} | {'; '.join(changes[:2])}{more} |")
+        rows.append(f"| `{standing.item}` | {state} | {age_text} | {'; '.join(changes[:2])}{more} |")
     return "\n".join(["| check | result | made | since then |", "|---|---|---|---|", *rows]) if rows else ""
 
 

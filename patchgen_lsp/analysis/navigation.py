@@ -208,11 +208,11 @@ def _origin(bench: Workbench, request: Request) -> list[types.Location]:
     plan = view.artifact.plan
     owner = view.source.owner_at(line)
     node = dict(plan.source.definitions).get(owner)
-    made = view.find(owner)
-    if node is None or made is None:
+    definition = view.find(owner)
+    if node is None or definition is None:
         return []
     wanted = view.source.lines[line - 1].strip()
     first, last = plan.source.first_line(node), plan.source.last_line(node)
     same = [number for number in range(first, last + 1) if plan.source.lines[number - 1].strip() == wanted]
-    at = min(same, key=lambda number: abs((number - first) - (line - made.lineno)), default=node.lineno)
+    at = min(same, key=lambda number: abs((number - first) - (line - definition.lineno)), default=node.lineno)
     return [types.Location(uri_of(plan.source.path), line_range(plan.source.lines, at, request.units))]

@@ -96,8 +96,8 @@ def sign_in(session: Session, person: Person, now: datetime) -> str:
 
 def find_signed_in(session: Session, secret: str, now: datetime) -> Person | None:
     """The person whose browser holds this secret; nobody where that has ended, or was begun in the future."""
-    found = select(Person).join(WebSession, WebSession.person_id == Person.id)
-    fits = found.where(
+    people = select(Person).join(WebSession, WebSession.person_id == Person.id)
+    fits = people.where(
         WebSession.digest == token_digest(secret),
         WebSession.expires > now,
         WebSession.expires <= now + 2 * SESSION_LENGTH,

@@ -170,13 +170,14 @@ def _find_turns(runs: Iterable[ConfigRun], items: Mapping[str, Iterable[_Item]])
 def _turns(session: Session, turns: Sequence[tuple[ConfigRun, _Item]]) -> tuple[Turn, ...]:
     """Turns with what was said there."""
     query = select(Result.id, Result.headline, Result.causes)
-    said = {
+    told_by_number = {
         number: (headline, tuple(causes))
         for part in split(number for _, (_, number, *_) in turns)
         for number, headline, causes in session.execute(query.where(Result.id.in_(part)))
     }
     return tuple(
-        Turn(run, check, item, status in BAD, *said[number], number) for run, (_, number, check, item, status) in turns
+        Turn(run, check, item, status in BAD, *told_by_number[number], number)
+        for run, (_, number, check, item, status) in turns
     )
 
 

@@ -111,10 +111,10 @@ def show_error(request: Request, error: Exception) -> Response:
     """A page for what is not there, or may not be done."""
     assert isinstance(error, HTTPException)
     title, sentence = _SENTENCES.get(error.status_code, ("That did not work", "The request could not be answered."))
-    said = error.detail if error.detail and error.detail != HTTPStatus(error.status_code).phrase else sentence
+    message = error.detail if error.detail and error.detail != HTTPStatus(error.status_code).phrase else sentence
     if request.scope["path"].startswith(f"{_API}/"):  # with a line break in it, which no route matches
-        return JSONResponse({"detail": said}, error.status_code)
-    response = render(request, "error.html", error.status_code, title=title, sentence=said)
+        return JSONResponse({"detail": message}, error.status_code)
+    response = render(request, "error.html", error.status_code, title=title, sentence=message)
     response.headers.update(error.headers or {})
     return response
 

@@ -218,7 +218,7 @@ class _Rehearsal:
         at_once = self._make(edits)
         if isinstance(at_once, Artifact) and not self._unmet(edits, at_once):
             return list(edits), left, at_once
-        made: Artifact | None = None
+        artifact: Artifact | None = None
         for edit in edits:
             outcome = self._make([*chosen, edit])
             if not isinstance(outcome, Artifact):
@@ -227,8 +227,8 @@ class _Rehearsal:
                 left.append((edit.change, _why_different(edit.change, outcome)))
             else:
                 chosen.append(edit)
-                made = outcome
-        return chosen, left, made
+                artifact = outcome
+        return chosen, left, artifact
 
     def _unmet(self, edits: Iterable[ConfigEdit], made: Artifact) -> set[str]:
         return _keys(self._differences(made.text)) & _keys(edit.change for edit in edits)

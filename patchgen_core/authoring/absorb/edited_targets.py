@@ -90,9 +90,9 @@ def _find_span(origins: Mapping[int, _Line], first: int, end: int) -> tuple[int,
     """What of an edit's function lines from ``first`` to ``end`` of the generated one are: a line of this that is the
     edit's, the place with the line of the function, and how many lines; None where they are not one edit's."""
     if first < end:
-        found = [origins.get(number) for number in range(first, end)]
-        start = found[0]
-        if start is None or found != [_Line(start.place, start.number + n) for n in range(end - first)]:
+        lines = [origins.get(number) for number in range(first, end)]
+        start = lines[0]
+        if start is None or lines != [_Line(start.place, start.number + n) for n in range(end - first)]:
             return None
         return first, (start.place, start.number), end - first
     for like, behind in ((first - 1, 1), (first, 0)):

@@ -35,8 +35,8 @@ def change_names(file: EditedFile, line: int, call: str, names: Mapping[str, str
     """
     for node in _calls(file, line):
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == call:
-            said = [text for argument in node.args if (text := _text(argument)) is not None]
-            if not names.keys() <= set(said):
+            texts = [text for argument in node.args if (text := _text(argument)) is not None]
+            if not names.keys() <= set(texts):
                 continue
             rest = [argument for argument in node.args if names.get(_text(argument) or "", "kept")]
             if len(rest) == len(node.args) or any(_text(argument) != target for argument in rest):

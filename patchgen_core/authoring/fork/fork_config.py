@@ -91,14 +91,14 @@ class ForkWriter:
         for _ in range(_ROUNDS):
             blocks = [b for b in Declarations(sides, levels).blocks() if b.text not in refused]
             text, lines = self._text(blocks, sides)
-            made = self._make(text)
-            if isinstance(made, Artifact):
-                mismatches = find_mismatches(sides.after, ModuleParts(parse_source(made.path, made.text)))
+            outcome = self._make(text)
+            if isinstance(outcome, Artifact):
+                mismatches = find_mismatches(sides.after, ModuleParts(parse_source(outcome.path, outcome.text)))
                 if not self._escalate(mismatches, levels, sides):
-                    return self._finished(text, made, blocks, mismatches, refused, renamed)
+                    return self._finished(text, outcome, blocks, mismatches, refused, renamed)
                 continue
-            self._refuse(made, blocks, lines, levels, refused)
-        raise PatchgenError.from_problems(made if not isinstance(made, Artifact) else ())
+            self._refuse(outcome, blocks, lines, levels, refused)
+        raise PatchgenError.from_problems(outcome if not isinstance(outcome, Artifact) else ())
 
     def _escalate(self, mismatches: Iterable[Mismatch], levels: dict[str, int], sides: Sides) -> bool:
         """Write down more of what is not the same yet; whether there was more to write down."""

@@ -128,23 +128,23 @@ class OriginFinder:
             names = len(classes & set(_CLASS.findall(text))) / len(classes)
             shares.append((names if names >= _SAME_NAMES else 0, _share(self.fork.lines, code_lines(text)), path))
         near = sorted(shares, key=lambda entry: (-entry[0], -entry[1], entry[2]))[:_NEAR]
-        found = [self._compare(path, _module_name(release.folder, path), release) for _, _, path in near]
+        likenesses = [self._compare(path, _module_name(release.folder, path), release) for _, _, path in near]
         if near and near[0][0]:
-            return found
+            return likenesses
         for name in self.fork.sources_of_imports:
             path = release.folder.joinpath(*name.split(".")).with_suffix(".py")
             if path.is_file():
-                return [self._compare(path, name, release), *found]
-        return sorted(found, key=lambda likeness: likeness.rank, reverse=True)
+                return [self._compare(path, name, release), *likenesses]
+        return sorted(likenesses, key=lambda likeness: likeness.rank, reverse=True)
 
     def _elsewhere(self) -> list[_Likeness]:
         """The nearest modules of older releases, for those that newer ones have no longer."""
         versions = self._candidates()
         for version in versions[:: -_STEPS[0]]:
             self.progress(version)
-            found = self._modules(self.releases.find(version), None)
-            if found and found[0].share >= LEAST:
-                return found
+            likenesses = self._modules(self.releases.find(version), None)
+            if likenesses and likenesses[0].share >= LEAST:
+                return likenesses
         return []
 
     def _compare(self, path: Path, module: str, release: Release) -> _Likeness:

@@ -103,5 +103,5 @@ def _install(base: Path) -> str:
 def _branch(root: Path) -> str:
     """The branch that is checked out; ``main`` where that cannot be told."""
     head = root / ".git" / "HEAD"
-    found = re.fullmatch(r"ref: refs/heads/(\S+)\s*", read_text(head) or "") if head.is_file() else None
-    return found[1] if found else "main"
+    match = re.fullmatch(r"ref: refs/heads/(\S+)\s*", read_text(head) or "") if head.is_file() else None
+    return match[1] if match else "main"

@@ -161,12 +161,12 @@ class _Slimmer:
         """The candidates with which all configs make the same code, and what these make."""
         alternatives = [entry for entry in map(self._alternatives, self._selected_uses()) if entry]
         chosen = [entry[0] for entry in alternatives]
-        made = self._make(chosen)
-        if not isinstance(made, str):
-            return chosen, made
+        outcome = self._make(chosen)
+        if not isinstance(outcome, str):
+            return chosen, outcome
         chosen = [choice for entry in alternatives if (choice := self._first_right(entry)) is not None]
-        made = self._make(chosen)
-        return (chosen, made) if not isinstance(made, str) else self._settle_one_by_one(chosen)
+        outcome = self._make(chosen)
+        return (chosen, outcome) if not isinstance(outcome, str) else self._settle_one_by_one(chosen)
 
     def _selected_uses(self) -> Iterator[Uses]:
         for uses in self.uses.uses.values():
@@ -189,22 +189,22 @@ class _Slimmer:
         """The first of several candidates for a replacement with which its configs make the same code."""
         reasons = []
         for candidate in alternatives:
-            made = self._make([candidate])
-            if not isinstance(made, str):
+            outcome = self._make([candidate])
+            if not isinstance(outcome, str):
                 return candidate
-            reasons.append(made)
+            reasons.append(outcome)
         self._leave(alternatives[0].uses, reasons[0])
         return None
 
     def _settle_one_by_one(self, candidates: Iterable[Candidate]) -> tuple[list[Candidate], list[Artifact]]:
         chosen, result = list[Candidate](), list[Artifact]()
         for candidate in candidates:
-            made = self._make([*chosen, candidate])
-            if isinstance(made, str):
-                self._leave(candidate.uses, made)
+            outcome = self._make([*chosen, candidate])
+            if isinstance(outcome, str):
+                self._leave(candidate.uses, outcome)
             else:
                 chosen.append(candidate)
-                result = made
+                result = outcome
         return chosen, result
 
     def _make(self, candidates: Sequence[Candidate]) -> list[Artifact] | str:
@@ -212,14 +212,14 @@ class _Slimmer:
         configs = {loaded.label: loaded for c in candidates for loaded in c.uses.configs}
         if not configs:
             return []
-        made = rehearse_all(self.project, list(configs.values()), self.sources, self.rewrite(candidates))
-        if isinstance(made, str):
-            return made
-        for label, artifact in zip(configs, made, strict=True):
+        outcome = rehearse_all(self.project, list(configs.values()), self.sources, self.rewrite(candidates))
+        if isinstance(outcome, str):
+            return outcome
+        for label, artifact in zip(configs, outcome, strict=True):
             before, after = (read_definitions(a.text) for a in (self.uses.artifacts[label], artifact))
             if changes := compare_code(before, after):
                 return f"the code of {label} would not be the same: {changes}"
-        return made
+        return outcome
 
     def rewrite(self, candidates: Sequence[Candidate]) -> dict[Path, EditedFile]:
         """The files that declare candidates and take them."""

@@ -63,11 +63,11 @@ def check(
     made_together: set[Path] = set()
     is_held = artifacts or loader is not None
     for batch in _batches(_without(paths, results), is_held):
-        made = _make(selection, batch, loader, progress)
+        batch_results = _make(selection, batch, loader, progress)
         if cache is not None:
-            cache.keep(selection, _outcomes(made), reader)
-        made_together = set(made)
-        results |= made if is_held else _bare_results(made)
+            cache.keep(selection, _outcomes(batch_results), reader)
+        made_together = set(batch_results)
+        results |= batch_results if is_held else _bare_results(batch_results)
     rivals = find_rivals(results)
     if not rivals.issubset(made_together):
         results |= _make(selection, [path for path in paths if path in rivals], loader, progress)

@@ -32,8 +32,8 @@ class SharedFiles:
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
         """The bodies of the files that are there and whole."""
         names = list(names)
-        found = self._ask(lambda: self._files.read(names), self.time_limit) if names else None
-        bodies = {name: check_signed(data) for name, data in (found or {}).items() if len(data) <= MOST_BYTES}
+        files = self._ask(lambda: self._files.read(names), self.time_limit) if names else None
+        bodies = {name: check_signed(data) for name, data in (files or {}).items() if len(data) <= MOST_BYTES}
         return {name: body for name, body in bodies.items() if body is not None}
 
     def write(self, bodies: Mapping[str, bytes]) -> None:
@@ -69,16 +69,16 @@ class _Folder:
         self.folder = folder
 
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
-        found = {}
+        bodies = {}
         for name in names:
             path = self.folder / name[:2] / name
             if path.is_file():
                 try:
                     with open(path, "rb") as stream:
-                        found[name] = stream.read(MOST_BYTES + 1)
+                        bodies[name] = stream.read(MOST_BYTES + 1)
                 except FileNotFoundError:
                     continue
-        return found
+        return bodies
 
     def write(self, files: Mapping[str, bytes]) -> None:
         try:
@@ -96,11 +96,11 @@ class _Url:
     def read(self, names: Iterable[str]) -> dict[str, bytes]:
         system = self._open()
         paths = {f"{self._root}/{name[:2]}/{name}": name for name in names}
-        found: dict[str, Any] = system.cat(list(paths), on_error="return")
-        broken = [data for data in found.values() if isinstance(data, Exception) and not _is_absent(data)]
+        answers: dict[str, Any] = system.cat(list(paths), on_error="return")
+        broken = [data for data in answers.values() if isinstance(data, Exception) and not _is_absent(data)]
         if broken:
             raise broken[0]
-        return {paths[path]: data for path, data in found.items() if path in paths and isinstance(data, bytes)}
+        return {paths[path]: data for path, data in answers.items() if path in paths and isinstance(data, bytes)}
 
     def write(self, files: Mapping[str, bytes]) -> None:
         system = self._open()

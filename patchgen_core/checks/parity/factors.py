@@ -83,14 +83,14 @@ def _ratio(ours: torch.Tensor | None, theirs: torch.Tensor | None, room: float) 
 
 def _common(ratios: Collection[float | None], room: float) -> float | None:
     """The number that all ratios are, where it is not one."""
-    found = [ratio for ratio in ratios if ratio is not None]
+    numbers = [ratio for ratio in ratios if ratio is not None]
     if (
-        len(found) < len(ratios)
-        or _is_near(found[0], 1.0, room)
-        or not all(_is_near(one, found[0], room) for one in found)
+        len(numbers) < len(ratios)
+        or _is_near(numbers[0], 1.0, room)
+        or not all(_is_near(one, numbers[0], room) for one in numbers)
     ):
         return None
-    return float(np.median(found))
+    return float(np.median(numbers))
 
 
 def _is_near(one: float, other: float, room: float) -> bool:

@@ -65,14 +65,14 @@ def unknown_implementations(tolerances: Iterable[Tolerance], offered: Sequence[s
 
 def unknown_heads(tolerances: Iterable[Tolerance], classes: Collection[str]) -> list[Problem]:
     """The tolerances for heads that a generated module has not."""
-    found = []
+    problems = []
     for tolerance in tolerances:
         pattern = tolerance.head
         if pattern is not None and not any(fnmatchcase(name, pattern) for name in classes):
             message = f"tolerate: the generated module has no class '{pattern}'"
             hint, line_excerpt = did_you_mean(pattern, classes), excerpt_at(tolerance.location)
-            found.append(Problem(message, tolerance.location, hint, line_excerpt, UNUSED))
-    return found
+            problems.append(Problem(message, tolerance.location, hint, line_excerpt, UNUSED))
+    return problems
 
 
 def excerpt_at(location: Location) -> str:

@@ -132,9 +132,9 @@ class Trials:
         configs = {(str(c.path), c.name): unpinned(c) for c in loaded if (str(c.path), c.label) in keys}
         labels = {(str(c.path), c.name): (str(c.path), c.label) for c in loaded}
         project = ReleaseProject(self.project, self.release, sources, sources)
-        made = project.generate(configs) if configs else {}
+        generations = project.generate(configs) if configs else {}
         failed = [problem for key in keys for problem in problems.get(key, ())]
-        return {labels[key]: generation for key, generation in made.items()}, failed
+        return {labels[key]: generation for key, generation in generations.items()}, failed
 
 
 def _with_merges(report: UpgradeReport, is_wanted: Callable[[ConfigVerdict, Rebase], bool]) -> UpgradeReport:
