@@ -50,7 +50,8 @@ def _describe_slot(bench: Workbench, request: Request, source: SourceFile) -> st
     word = _word_at(source, request)
     slots = find_slots(source)
     for view in view_generated(bench, request.path) if word and f"{word} = {SLOT}(" not in source.text else ():
-        slots += [replace(slot, line=0) for slot in read_slots(view.artifact.text) if slot.name == word]
+        if re.search(rf"^{word}\b.*=.*\b{SLOT}\(", view.artifact.text, re.MULTILINE):
+            slots += [replace(slot, line=0) for slot in read_slots(view.artifact.text) if slot.name == word]
     for slot in slots:
         is_here = slot.line == request.line + 1 and word in (slot.op, slot.variant)
         if word and (slot.name == word or is_here):
