@@ -32,7 +32,7 @@ serve(handler)
 """
 END_UNKNOWN = 256
 """The exit code of a process of which nobody knows how it ended: more than any that there is."""
-_SECONDS_TO_FORK = 60.0  # in which a server does its preparation
+_SECONDS_TO_FORK = 120.0  # in which a server does its preparation
 _SECONDS_TO_BURY = 5.0
 
 
