@@ -122,11 +122,12 @@ class Typist:
         paths = [folder / "examples/zoo" / f"{name}_patch_gen_config.py" for name in names]
         self.saved = {path: path.read_text(encoding="utf-8") for path in paths}
         self.texts = dict(self.saved)
+        self.broken: set[Path] = set()
 
     def type(self) -> tuple[Path, str]:
         """Make an edit, which stays until another takes it back; its config, and what it was called."""
         path = self.chance.choice(list(self.texts))
-        if self.chance.random() < 0.3:
+        if self.chance.random() < (0.8 if path in self.broken else 0.2):
             self.texts[path] = self.saved[path]
             return path, "take back"
         edit = self.chance.choice(EDITS)
@@ -145,6 +146,7 @@ class Typist:
         now, anew = self.bench.judge(path), fresh.analyse(path)
         ours, theirs = _lines(now), _lines(anew)
         self.counts.update(line.partition(":")[0] for line in ours)
+        (self.broken.add if any(outcome.artifact is None for outcome in anew.outcomes) else self.broken.discard)(path)
         full = [drift_result(compare(outcome), with_diffs=False) for outcome in anew.outcomes]
         drift = [result for result in now.results if result.check == "drift"]
         is_same = (now.results, now.problems) == (anew.results, anew.problems) and drift == full

@@ -112,5 +112,5 @@ def _about_members(titles: list[str]) -> bool:
 
 @pytest.mark.slow
 def test_findings_while_typing_at_random_in_the_zoo_are_those_of_a_fresh_run(tmp_path: Path) -> None:
-    counts = type_at_random(copy_zoo(tmp_path), 60, 7)
-    assert {"config changed", "error", "PG201", "PG202", "PG226"} <= set(counts), counts
+    counts = type_at_random(copy_zoo(tmp_path), 150, 8)
+    assert {"config changed", "error", "PG203", "PG204", "PG226"} <= set(counts), counts
