@@ -13,6 +13,9 @@ Outcome = Literal["right", "conflict", "wrong", "not judged"]
 KINDS = {"class_replacement": "class replaced", "function_replacement": "function replaced"}
 """Kinds of patches by what declares them; of the others, overrides are methods, and the rest are edits."""
 
+_UNCALLED = "PG301"
+"""The rule that says of a slot that no batch calls it."""
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -53,20 +56,29 @@ def _judge(record: PatchRecord, step: StepRecord, red: Mapping[str, Sequence[str
         return Judged(record, "conflict", record.reasons[0], by)
     if record.how == "fell":
         return Judged(record, "not judged", "left out with a patch that it needs", by)
-    found = [*step.broken.get(record.config, ()), *red.get(record.config, ())]
-    if not found:
+    findings = _find_own(record.config, step, red)
+    if not findings:
         if record.config in step.ended:
             why = step.ended[record.config]
             return Judged(record, "conflict" if record.target in why else "not judged", why, by)
         return Judged(record, "right", "", by)
-    named = {r.target for r in step.patches if r.config == record.config and any(r.target in text for text in found)}
+    named = {
+        r.target for r in step.patches if r.config == record.config and any(r.target in text for text in findings)
+    }
     suspects = named or {r.target for r in step.patches if r.config == record.config and r.change != "none"}
     if suspects and record.target not in suspects:
         return Judged(record, "not judged", "another patch of its config is red", by)
-    why = next((text for text in found if record.target in text), found[0])
+    why = next((text for text in findings if record.target in text), findings[0])
     if record.asked:
         return Judged(record, "conflict", f"{record.asked[0]} ({why})", by)
     return Judged(record, "wrong", why, by)
+
+
+def _find_own(config: str, step: StepRecord, red: Mapping[str, Sequence[str]]) -> list[str]:
+    """What is red of a config, less what follows from leaving its conflicts out: a slot that only they call."""
+    findings = [*step.broken.get(config, ()), *red.get(config, ())]
+    has_conflict = any(record.config == config and record.how == "conflict" for record in step.patches)
+    return [text for text in findings if not (has_conflict and _UNCALLED in text.split())]
 
 
 def table(judged: Iterable[Judged], group: str) -> list[str]:

@@ -57,6 +57,13 @@ class TestJudge:
         told = judge(step(CARRIED, UNTOUCHED, ended={CONFIG: problem}), {})
         assert outcomes(told) == {"Norm.forward": "conflict", "Attention.forward": "not judged"}
 
+    def test_a_slot_that_only_a_conflict_calls_is_nobodys_fault(self) -> None:
+        red = {CONFIG: ["parity[eager]: PG301 no toy batch calls 'slot_loss', which is bound to eager"]}
+        assert outcomes(judge(step(CARRIED, TOLD), red)) == {"Norm.forward": "right", "rotate": "conflict"}
+        assert outcomes(judge(step(CARRIED), red)) == {"Norm.forward": "wrong"}
+        red[CONFIG].append("parity[eager]: other logits")
+        assert outcomes(judge(step(CARRIED, TOLD), red))["Norm.forward"] == "wrong"
+
     def test_what_fell_with_a_conflict_is_not_judged(self) -> None:
         assert judge(step(replace(CARRIED, how="fell"), TOLD), {})[0].outcome == "not judged"
 
