@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.fork_server import make_fork_server
+from patchgen_core.checks.fork_server import share_imports
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.kept.asking import find_fresh, is_everything_kept
 from patchgen_core.checks.kept.entries import Past
@@ -56,7 +56,6 @@ class Collection:
         self.is_whole = is_on and not _given_paths(config)
         chosen = _choose_checks(config)
         self._needs_torch = any(isinstance(check, CheckInfo) and check.needs for check in chosen)
-        self._fork_server = make_fork_server()
         self.names = tuple(check.name if isinstance(check, CheckInfo) else check.check for check in chosen)
         settings = read_settings(config.option, "patchgen-", self.names, config.getini("patchgen_device"))
         batches = toy_builders(config) if "parity" in self.names else ()
@@ -248,7 +247,7 @@ class Collection:
     def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
         """Have one process import torch for the workers of this machine, where several may check models."""
         if sum(bool(spec.popen) for spec in specs) > 1 and self._needs_torch and not self._is_kept:
-            self._fork_server.start()
+            share_imports(self.session)
 
     @cached_property
     def _is_kept(self) -> bool:
@@ -296,7 +295,6 @@ class Collection:
     def pytest_unconfigure(self) -> None:
         """Forget the configs before pytest looks for cycles in what there is."""
         self.session.close()
-        self._fork_server.close()
 
     def pytest_sessionfinish(self) -> None:
         """Tell the controller what was collected."""

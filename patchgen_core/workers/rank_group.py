@@ -224,9 +224,10 @@ class RankGroup:
 def _start_rank(error: int, preparation: str) -> WorkerProcess:
     path = start_path()
     process = fork_process(_HANDLER, path, error, preparation)
-    if process is not None or not preparation:
-        return process or start_process(_HANDLER, path, error)
-    return start_process(_HANDLER, path, error, preparation, _own_server(preparation).folder)
+    if process is not None:
+        return process
+    folder = _own_server(preparation).folder if preparation else ""
+    return start_process(_HANDLER, path, error, preparation, folder)
 
 
 @functools.cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 _OWN_ROOT = str(Path(__file__).resolve().parents[2])
@@ -19,17 +18,3 @@ def search_path(roots: Iterable[str | Path]) -> list[str]:
 def start_path(roots: Iterable[str | Path] = ()) -> list[str]:
     """That, and where this package is: for a process that is about to import it."""
     return [*search_path(roots), _OWN_ROOT]
-
-
-@contextlib.contextmanager
-def import_first(folders: Iterable[str | Path]) -> Iterator[None]:
-    """Have processes that start now import from some folders before others, such as that of an editable install."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([before] if before else [])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before

@@ -17,6 +17,7 @@ from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import IMPORT_MODULES, share_imports
 from patchgen_core.checks.imports.forked_import import CAN_FORK, PREPARED, ImportReport, ImportRequest
+from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt, install_hint
@@ -186,9 +187,12 @@ class ImportCheck(Check):
         return [self._import(result) for result in self.session.results(path)]
 
     def prepare(self, project: Project) -> None:
-        """Have what upstream's modules import be imported."""
-        share_imports(self.session)
-        warm_up(IMPORT_MODULES)
+        """Have what upstream's models import be imported where some are going to run; alone, this may be about modules
+        that import none of that."""
+        names = set[str]().union(*self.session.chosen.values())
+        if any("models" in info.needs and info.name in names for info in BUILT_IN):
+            share_imports(self.session)
+            warm_up(IMPORT_MODULES)
 
     def _importer(self, project: Project) -> Importer:
         def make() -> Importer:

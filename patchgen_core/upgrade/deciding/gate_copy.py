@@ -17,7 +17,6 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 from patchgen_core.upgrade.writing.gating import Echo, GateRun, run_gate
 from patchgen_core.upstream.releases import Release
-from patchgen_core.workers.search_path import import_first
 
 _LEFT_OUT = ("__pycache__", "node_modules", "*.egg-info")
 _MOST_BYTES = 1 << 30
@@ -41,7 +40,7 @@ def gate_copy(
         write_files((folder / path.relative_to(base), text) for path, text in files if path.is_relative_to(base))
         copied = load_project(folder)
         paths = [folder / path.relative_to(base) for path in configs]
-        with import_first(copied.import_roots):
+        with _import_first(copied.import_roots):
             run = run_gate(copied, paths, release, checks=checks, echo=echo)
         return replace(run, output=run.output.replace(f"{folder}{os.sep}", ""))
 
@@ -80,3 +79,17 @@ def _files(base: Path) -> Iterator[Path]:
         ignored |= {name for name in folders if Path(folder, name, "pyvenv.cfg").is_file()}
         folders[:] = [name for name in folders if name not in ignored]
         yield from (Path(folder, name) for name in files if Path(folder, name).is_file())
+
+
+@contextmanager
+def _import_first(folders: Iterable[Path]) -> Iterator[None]:
+    """Have processes that start now import from some folders before others, such as that of an editable install."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, folders), *([before] if before else [])])
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
