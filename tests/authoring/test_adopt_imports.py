@@ -41,6 +41,7 @@ def test_what_importing_a_module_patches(site: Workspace) -> None:
     assert module.Norm().forward(8.5) == 3.0
 
 
+@pytest.mark.slow
 def test_a_module_that_still_patches_when_the_generated_one_imports_it_is_named(site: Workspace) -> None:
     text = "from acme.models.toy import modeling_toy as toy\n\n\ndef rotate(x, y=0):\n    return x\n\n\n"
     write(site, "patches.py", f"{text}toy.rotate = rotate\n")

@@ -58,6 +58,7 @@ def test_nothing_is_written_when_nothing_can_be(site: Workspace, patch: str, mes
     assert not list(site.models.iterdir())
 
 
+@pytest.mark.slow
 def test_a_config_that_is_there_stays(site: Workspace) -> None:
     path = adopted(site, "toy.rotate = kernels.fast_rotate").path
     path.write_text("mine")

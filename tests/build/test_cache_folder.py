@@ -89,6 +89,7 @@ def test_results_used_least_recently_go_first(family: Workspace, monkeypatch: py
 # --- several processes -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_many_processes_use_one_folder(family: Workspace, tmp_path: Path) -> None:
     shared = {ENVIRONMENT: str(tmp_path / "shared")}
     checkouts = [tmp_path / f"checkout{number}" for number in range(3)]

@@ -162,6 +162,7 @@ def test_names_that_change_places_in_an_annotation(work: Workspace) -> None:
     assert 'def join(x: "Beta | Alpha"):' in work.text()
 
 
+@pytest.mark.slow
 def test_same_bytes_in_any_working_directory(mixed: Workspace) -> None:
     drift.fix(mixed.check())
     before = texts(mixed)

@@ -76,6 +76,7 @@ def test_drift_that_a_process_found_is_mended(many: Workspace) -> None:
     assert check(Selection(many.project)).exit_code == 0
 
 
+@pytest.mark.slow
 def test_one_file_written_by_configs_of_two_processes_is_an_error_of_both(many: Workspace) -> None:
     for number in (0, COUNT - 1):
         many.config(PATCH, config_path(number).replace("toy_", f"toy{number}_"), PREAMBLE)

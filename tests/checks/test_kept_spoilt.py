@@ -211,6 +211,7 @@ def test_a_full_disk_keeps_nothing_and_ends_nothing(project: Workspace) -> None:
     assert [file for file in kept_files(project) if file.stat().st_size > 2000] == []
 
 
+@pytest.mark.slow
 def test_gates_that_race_keep_what_is_whole(project: Workspace) -> None:
     shutil.rmtree(project.root / ".patchgen_cache/checks")
     processes = [start_gate(project) for _ in range(3)]

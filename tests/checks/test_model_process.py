@@ -105,6 +105,7 @@ def models(artifacts: dict[str, Artifact]) -> Iterator[Models]:
     found.checks.close()
 
 
+@pytest.mark.slow
 def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> None:
     changed = models["changes"]
     process = models.process

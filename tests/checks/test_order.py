@@ -88,6 +88,7 @@ def test_the_command_runs_what_was_red_first_and_stops_there(project: Workspace)
     assert "1 check: 1 failed, 6 not run.\n" in after.stdout
 
 
+@pytest.mark.slow
 def test_reports_keep_the_order_of_the_items(project: Workspace) -> None:
     names = []
     for number in range(3):
@@ -108,7 +109,7 @@ def test_without_the_cache_there_is_no_past(project: Workspace) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", '{"items": {"a": [1]}}'])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_past_that_was_spoilt_is_none(project: Workspace, text: str) -> None:
     break_last(project)
     project.patchgen("gate", CHECKS)

@@ -259,6 +259,7 @@ def test_a_slot_that_is_never_called_is_a_finding(port, kernel):
     assert "'slot'" in problems[0].message
 
 
+@pytest.mark.slow
 def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
     slots = [("toy_gate", "plain")]
     kernels = [("toy_gate", "plain", "eager"), ("toy_gate", "plain", "mine"), ("toy_gate", "other", "theirs")]

@@ -30,6 +30,7 @@ def test_a_patch_that_breaks_the_graph_is_red_where_it_does(work: Workspace) -> 
     assert "if hidden.max() > 1e4:" in problem.excerpt
 
 
+@pytest.mark.slow
 def test_a_patch_that_stays_one_graph_is_green(work: Workspace) -> None:
     result = compare(work, MLP.format("hidden = hidden.clamp(max=hidden.detach().abs().max())"))
     assert result.errors == ()

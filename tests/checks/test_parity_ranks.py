@@ -69,5 +69,6 @@ def test_a_model_that_runs_no_tower_on_one_rank_is_left_alone(work: Workspace) -
     assert all("no toy batch reaches" in problem.message for problem in result.errors)
 
 
+@pytest.mark.slow
 def test_ranks_that_all_take_part_are_green(work: Workspace) -> None:
     assert compare(work, patches(DUMMY), preamble=QWEN2_5_VL).errors == ()

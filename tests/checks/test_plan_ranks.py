@@ -182,6 +182,7 @@ def ranks_that_hang(model: nn.Module, rank: int) -> None:
     dist.barrier()
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_are_ended_when_their_time_is_over() -> None:
     assert "applying the plan on 2 ranks takes over 3 s" in told(meddled(ranks_that_hang, time_limit=3))
 

@@ -147,6 +147,7 @@ def test_what_goes_beside_the_config(site: Workspace) -> None:
     assert '"model.layers.*.feed.experts.gate_up_proj": Shard(0),' in plan
 
 
+@pytest.mark.slow
 def test_refuses_to_write_over_files_and_then_writes_nothing(site: Workspace) -> None:
     site.write("proj/models/toy/__init__.py", "mine = 1\n")
     done = site.patchgen("new", "toy")

@@ -157,6 +157,7 @@ def test_service_that_is_down_for_a_moment_gets_all(checked_in: Workspace, servi
     assert service.requests[-1][0].endswith("/end")
 
 
+@pytest.mark.slow
 def test_service_that_is_not_there_changes_no_verdict(checked_in: Workspace, service: Service) -> None:
     service.server.server_close()
     done = checked_in.patchgen("gate", CHECKS, f"--push={service.url}", PATCHGEN_TOKEN="t")

@@ -212,6 +212,7 @@ def test_a_rule_that_raises_is_a_finding(tmp_path: Path) -> None:
     assert "upstream has no module 'transformers.nothing'" in found[0].message
 
 
+@pytest.mark.slow
 def test_command_fails_for_findings_that_are_not_known(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

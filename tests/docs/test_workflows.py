@@ -265,6 +265,7 @@ def test_patch_is_committed_to_a_branch_of_its_own(runner: Runner) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_branch_is_pushed_anew_only_for_something_else(runner: Runner) -> None:
     runner.upgrade()
     runner.push()

@@ -33,6 +33,7 @@ def head_forward(self, x, scale=1, bias=None):
 """
 
 
+@pytest.mark.slow
 def test_a_replacement_is_slimmed(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)
@@ -84,6 +85,7 @@ def test_a_stale_signature_becomes_upstreams_and_the_body_stays(work: Workspace,
     assert "Give 'head_forward' upstream's parameters" not in typist.actions(CONFIG, "def head_forward")
 
 
+@pytest.mark.slow
 def test_upstreams_change_is_merged_into_the_patch(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)
@@ -121,6 +123,7 @@ def test_a_conflict_is_written_with_markers_only_if_the_person_wants_that(work: 
     assert "1 conflict marked" in typist.messages[-1]
 
 
+@pytest.mark.slow
 def test_a_hand_edit_of_the_generated_file_is_absorbed(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)

@@ -102,6 +102,7 @@ def test_two_projects_are_served_at_once_each_by_its_own_settings(work: Workspac
     assert "PG201" in [d.code for d in typist.save(CONFIG)], "the other project is served"
 
 
+@pytest.mark.slow
 def test_files_outside_any_project_and_files_that_are_none_are_left_alone(
     work: Workspace, typist: Editor, tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_check_runs_from_the_editor_and_what_it_finds_is_shown(checked: Worksp
     assert re.search(r"length ok \d+ s ago", title(typist))
 
 
+@pytest.mark.slow
 def test_what_was_red_in_another_run_is_told_as_long_as_nothing_ran_since(checked: Workspace, typist: Editor) -> None:
     path = checked.root / CONFIG
     path.write_text(path.read_text().replace("* 2", "* 99"))

@@ -261,6 +261,7 @@ def test_a_check_that_passes_when_it_is_run_again_is_green(gated: Workspace, pyt
     result.stdout.no_fnmatch_line("*error*")
 
 
+@pytest.mark.slow
 def test_jobs_that_share_the_checks_make_the_report_of_the_whole(work: Workspace, pytester: pytest.Pytester) -> None:
     for path in make_several(work)[::3]:
         edit(path)

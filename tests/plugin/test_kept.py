@@ -23,6 +23,7 @@ def kept(gated: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return gated
 
 
+@pytest.mark.slow
 def test_sessions_with_and_without_workers_use_what_is_kept(kept: Workspace, pytester: pytest.Pytester) -> None:
     serial = [run(pytester, kept, *STATIC, "-v", apart=True) for _ in range(2)]
     assert [bool(NOTE.search(session.stdout.str())) for session in serial] == [False, True]

@@ -123,6 +123,7 @@ def test_failure_that_is_expected_is_told_as_that(gated: Workspace, pytester: py
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])
+@pytest.mark.mostly_slow(1)
 def test_config_that_hangs_fails_by_timeout_alone(gated: Workspace, pytester: pytest.Pytester, code: str) -> None:
     gated.config(code, "slow/slow_gpu_patch_gen_config.py")
     result = run(pytester, gated, "--patchgen-checks=drift", "--timeout=2", "--deselect=pyproject.toml::orphans")

@@ -214,7 +214,7 @@ def test_kernels_that_cannot_be_told_are_a_failing_item(models: Workspace, pytes
 
 
 @pytest.mark.parametrize("options", [(), ("--patchgen-device=cuda", "-n1")], ids=["ini file", "option"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_device_that_is_not_there_is_one_error(
     models: Workspace, pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:
@@ -348,6 +348,7 @@ def write_setup(work: Workspace, hook: str) -> None:
     work.write("conftest.py", hook)
 
 
+@pytest.mark.slow
 def test_a_conftest_sets_up_models(pytester: pytest.Pytester, work: Workspace) -> None:
     """The function is run in the process of models: pytest itself has not what it brings."""
     write_setup(work, SETUP_HOOK)

@@ -164,6 +164,7 @@ for name, write in WRITERS.items():
 """
 
 
+@pytest.mark.slow
 def test_the_same_report_makes_the_same_bytes_in_another_process(tmp_path: Path) -> None:
     for seed in ("1", "2"):
         code = SAME.format(folder=str(tmp_path / seed))

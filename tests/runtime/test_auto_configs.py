@@ -253,7 +253,8 @@ print(sorted(conversion_mapping.USER_REGISTERED_MAPPINGS) if way == "auto" else 
 """
 
 
-@pytest.mark.parametrize("way", ["auto", pytest.param("resolved", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("way", ["auto", "resolved"])
+@pytest.mark.slow
 def test_experts_of_hub_checkpoints_are_loaded_into_generated_classes(way: str, tmp_path: Path) -> None:
     """transformers converts for its own classes alone, and else initializes what is missing at random."""
     done = subprocess.run(

@@ -87,6 +87,7 @@ def test_apply_to_an_instance_and_revert(patcher: MonkeyPatcher) -> None:
         patcher.revert(model, "mine")
 
 
+@pytest.mark.slow
 def test_another_instance_is_left_alone(patcher: MonkeyPatcher) -> None:
     model, other = Toy(), Toy()
     patcher.register("toy", "mine")(lambda model=None: change_instance(model))

@@ -71,6 +71,7 @@ def test_a_rank_that_raises_is_told() -> None:
     assert "changed_" in problem.hint
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_over_what_another_patch_gave_is_told_at_that_one() -> None:
     """The rotations of the whole sequence for the slice of a rank, which the function that rotates cannot take."""
     slicing = "        position_embeddings = slice_position_embeddings(position_embeddings)\n"
@@ -83,6 +84,7 @@ def test_a_rank_that_raises_over_what_another_patch_gave_is_told_at_that_one() -
     assert "The patch of 'apply_rotary_pos_emb' was running, " in problem.hint
 
 
+@pytest.mark.slow
 def test_a_rank_that_raises_after_a_wrong_output_is_told_at_the_patch_that_gave_it() -> None:
     """An MLP of two ranks that gives one token too few, with which the layer around it cannot go on."""
     short = "return down_proj[:, 1:] if dist.is_initialized() else down_proj"

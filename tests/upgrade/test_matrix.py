@@ -183,6 +183,7 @@ def test_config_for_a_new_release_breaks_in_old_ones(work: Workspace, shop: Path
     assert "bias" in head.reasons[0]
 
 
+@pytest.mark.slow
 def test_no_release_between_is_looked_at_without_bisecting(work: Workspace, shop: Path) -> None:
     report = matrix(work, ["1.0", "2.0"], bisect=False)
     norm, _ = only(report).patches

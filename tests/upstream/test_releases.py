@@ -64,6 +64,7 @@ def test_latest_is_the_newest_release_that_is_none_to_try_out(releases: Releases
     assert releases.find("2.0rc1").version == "2.0rc1"
 
 
+@pytest.mark.slow
 def test_candidate_is_the_newest_pre_release_unless_a_release_is_newer(releases: Releases, shop: Path) -> None:
     assert releases.find("candidate").version == "2.0rc1"
     make_wheel(shop, "2.0")
@@ -79,6 +80,7 @@ def test_installed_release_is_read_where_it_is(work: Workspace, releases: Releas
     assert not releases.folder.exists()
 
 
+@pytest.mark.slow
 def test_settings_for_what_a_project_installs_do_not_count(
     releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

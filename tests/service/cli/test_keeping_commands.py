@@ -116,6 +116,7 @@ def test_a_damaged_backup_leaves_an_empty_folder_that_takes_the_next(
     command(other, "restore", str(backup))
 
 
+@pytest.mark.slow
 def test_a_backup_for_which_there_is_no_room_says_so_and_shows_nothing(home: Path, tmp_path: Path) -> None:
     disk = tmp_path / "small"
     disk.mkdir()

@@ -103,6 +103,7 @@ def test_a_forced_branch_is_run_where_it_is_now_and_its_earlier_runs_stay(
     assert all("passed" in read_page(visitor, run) for run in runs)
 
 
+@pytest.mark.slow
 def test_a_deleted_branch_keeps_its_runs_and_ends_what_waits(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject
 ) -> None:

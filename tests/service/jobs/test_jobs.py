@@ -330,6 +330,7 @@ def test_index_that_gives_no_sensible_answer(index: Index, status: int, content:
         read_releases(index.url)
 
 
+@pytest.mark.slow
 def test_chores_of_other_rooms_are_done_in_turns(shop: JobContext, start: Callable[..., Jobs]) -> None:
     done: list[str] = []
     approved: list[int] = []

@@ -138,6 +138,7 @@ def test_results_arrive_while_the_run_goes_on(project: GitProject, place: Workpl
     assert len(results(events)) == 3
 
 
+@pytest.mark.slow
 def test_projects_of_a_repository_are_all_run(project: GitProject, place: Workplace) -> None:
     """Paths start from the repository's root; a folder that is gone is said, and does not keep the others from it."""
     move_below(project, "sub")

@@ -147,6 +147,7 @@ def test_pages_are_walked_with_the_keyboard(browser: Browser, service: ServicePr
 
 
 @pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.mostly_slow(1)
 def test_no_page_is_wider_than_its_screen_or_breaks_its_policy(
     browser: Browser, service: ServiceProcess, web_team: Team, width: int
 ) -> None:

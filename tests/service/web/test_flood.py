@@ -61,6 +61,7 @@ def test_connection_at_rest_is_not_ended_by_the_service(flooded: Flooded) -> Non
         time.sleep(rest)
 
 
+@pytest.mark.slow
 def test_whoever_guesses_behind_a_proxy_locks_nobody_else_out(flooded: Flooded) -> None:
     """The proxy of this machine says whose requests are whose."""
     connection = http.client.HTTPConnection("127.0.0.1", int(flooded.service.url.rpartition(":")[2]))
