@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -27,10 +28,26 @@ _KEYS = {
     "s": "skip",
     "g": "gate",
     "p": "parity too",
-    "d": "show all again",
+    "d": "details",
     "b": "back",
-    "w": "write now",
+    "w": "write",
     "q": "quit",
+    "?": "help",
+}
+_HELP = {
+    "a": "take the merge as it is",
+    "all": "take every open merge that has no new problem",
+    "m": "keep your side of each conflict; what merges is merged",
+    "t": "take upstream's side of each conflict; what merges is merged",
+    "o": "solve the conflicts as the same ones were solved before",
+    "e": "edit the text in $VISUAL or $EDITOR",
+    "s": "leave it as it is for now",
+    "g": "run the gate with each choice in a copy of the project: drift, import, contract",
+    "p": "the same with all checks, parity too; Ctrl-C stops it",
+    "d": "show all of the question: whole diffs and texts, and the problems that are counted",
+    "b": "go back to the question before, and forget what was decided there",
+    "w": "write what is decided, and leave the rest as it is",
+    "q": "stop without writing; the same command goes on later",
 }
 _CHOICES = {"a": "accept", "m": "mine", "t": "theirs", "o": "again"}
 _DECIDING = ("a", "all", "m", "t", "o", "e", "s")
@@ -82,7 +99,8 @@ class Session:
             self.console.print()
             is_written = False
         if not is_written:
-            self._tell(f"Nothing is written. {self._state()} kept; the same command goes on with the rest.", "yellow")
+            kept = f" {self._state()} kept; the same command goes on with the rest." if self.chosen else ""
+            self._tell(f"Nothing is written.{kept}", "yellow")
         pairs = [(self.questions[number], choice) for number, choice in self.chosen.items()]
         decided = {question.location: self.trials.decide(question, choice) for question, choice in pairs}
         open_numbers = [number for number in range(len(self.questions)) if number not in self.chosen]
@@ -117,6 +135,7 @@ class Session:
                 self.at = max(min(self.at, len(self.questions)) - 1, 0)
                 if self.chosen.pop(self.at, None) is not None:
                     self.decisions.keep(self.questions[self.at], None)
+                    self.resolutions.forget(self.questions[self.at])
             else:
                 self.at += 1
 
@@ -131,7 +150,8 @@ class Session:
             possible = [key for key, name in _CHOICES.items() if name in asked.choices]
             all_key = ["all"] if "a" in possible else []
             edit_key = ["e"] if question.rebase.ours and not question.rebase.is_edit else []
-            answer = self._read(*possible, *all_key, *edit_key, "s", "g", "p", "d", "b", "w", "q")
+            back_key = ["b"] if number else []
+            answer = self._read(*possible, *all_key, *edit_key, "s", "g", "p", "d", *back_key, "w", "q")
             if answer in _CHOICES and self._take(asked, asked.choices[_CHOICES[answer]], number):
                 return answer
             if answer == "all":
@@ -150,7 +170,7 @@ class Session:
         print_question(self.console, asked.question, number + 1, len(self.questions), is_whole)
         self.console.print()
         for choice in asked.choices.values():
-            print_verdict(self.console, choice, self._verdict(asked, choice))
+            print_verdict(self.console, choice, self._verdict(asked, choice), is_whole)
 
     def _verdict(self, asked: _Asked, choice: Choice) -> Verdict:
         if choice.text not in asked.verdicts:
@@ -205,26 +225,42 @@ class Session:
         return self._take(asked, choice, number)
 
     def _gate(self, asked: _Asked, checks: tuple[str, ...]) -> None:
-        """Run the gate over a copy of the project with each choice that can be written."""
-        for choice in asked.choices.values():
-            if why_no_text(asked.question, choice.text) or self._verdict(asked, choice).reason:
-                continue
-            try:
-                print_gate(self.console, choice, self.trials.run_gate(asked.question, choice, checks))
-            except PatchgenError as error:
-                self._tell(str(error), "red")
+        """Run the gate over a copy of the project with each choice that can be written, until Ctrl-C."""
+        try:
+            self._tell("The gate runs in a copy of the project. Ctrl-C stops it.", "dim")
+            for choice in asked.choices.values():
+                if not why_no_text(asked.question, choice.text) and not self._verdict(asked, choice).reason:
+                    self._gate_choice(asked.question, choice, checks)
+        except KeyboardInterrupt:
+            self._tell("\nThe gate was stopped.", "yellow")
+
+    def _gate_choice(self, question: Question, choice: Choice, checks: tuple[str, ...]) -> None:
+        try:
+            print_gate(self.console, choice, self.trials.run_gate(question, choice, checks))
+        except PatchgenError as error:
+            self._tell(str(error), "red")
 
     def _read(self, *keys: str) -> str:
         """One of some keys, or the word that it stands for."""
-        for row in (_DECIDING, [key for key in _KEYS if key not in _DECIDING]):
-            if any(key in keys for key in row):
-                self._tell("  ".join(f"[{key}] {_KEYS[key]}" for key in row if key in keys), "cyan")
+        words = {_KEYS[key]: key for key in (*keys, "?")}
+        self._tell_keys(keys)
         while True:
             answer = input("> ").strip().lower()
-            words = {_KEYS[key]: key for key in keys}
-            if answer in keys or answer in words:
-                return words.get(answer, answer)
-            self._tell(f"'{answer}' is none of them: {', '.join(keys)}", "yellow")
+            answer = words.get(answer, answer)
+            if answer in keys:
+                return answer
+            if answer == "?":
+                for key in keys:
+                    self._tell(f"{key:<4}{_HELP[key]}", "cyan")
+            elif answer:
+                self._tell(f"'{answer}' is none of them: {', '.join(keys)}", "yellow")
+            else:
+                self._tell_keys(keys)
+
+    def _tell_keys(self, keys: Sequence[str]) -> None:
+        for row in (_DECIDING, [key for key in _KEYS if key not in _DECIDING]):
+            if any(key in keys for key in row):
+                self._tell("  ".join(f"[{key}] {_KEYS[key]}" for key in row if key in (*keys, "?")), "cyan")
 
     def _tell(self, text: str, style: str) -> None:
         self.console.print(Text(text, style))

@@ -30,5 +30,5 @@ def edit_text(text: str, name: str) -> str:
         except (OSError, ValueError) as error:
             raise PatchgenError(f"the editor '{editor}' cannot be used: {error}", hint=hint) from None
         if done.returncode:
-            raise PatchgenError(f"the editor '{editor}' ended with exit code {done.returncode}", hint=hint)
+            raise PatchgenError(f"the editor '{editor}' ended with exit code {done.returncode}: its text is not taken")
         return edited.rstrip("\n")

@@ -19,7 +19,8 @@ class MovedLines:
         self._cache: dict[str, list[int]] = {}
 
     def now(self, location: Location) -> Location:
-        """Where a line is that stood at a location; the nearest line before it that is still there, if it is not."""
+        """Where a line is that stood at a location; of one that is not there any more, the line in its place, or else
+        the nearest one before it that is still there."""
         file = location.file
         if not location.line or file not in self._before:
             return location
@@ -38,7 +39,7 @@ def _follow(before: list[str], after: list[str]) -> list[int]:
     if before == after:
         return list(range(1, len(before) + 1))
     results: list[int] = []
-    for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
-        results += [max(results[-1], 1) if results else 1] * (block.a - len(results))
-        results += range(block.b + 1, block.b + block.size + 1)
+    for _, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        last = max(new_end, 1)
+        results += [min(new_start + 1 + number, last) for number in range(end - start)]
     return results

@@ -115,12 +115,13 @@ class Merged:
     Attributes:
         text: with conflicts, our text with all that could be merged, and ours where it could not.
         how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``; ``kept``
-            where ours stays since upstream deprecated the target, or only moved code of it between functions.
+            where ours stays since upstream deprecated the target, or only moved code of it between functions;
+            ``decided`` by a person.
         notes: what was assumed on the way, such as an argument that was renamed on both sides.
     """
 
     text: str
-    how: Literal["same", "lines", "syntax", "kept"]
+    how: Literal["same", "lines", "syntax", "kept", "decided"]
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...] = ()
 

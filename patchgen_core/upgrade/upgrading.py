@@ -36,6 +36,9 @@ from patchgen_core.upstream.recorded import why_not_recorded
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.workers.collector import without_collector
 
+Standing = dict[tuple[str, str], tuple[PatchVerdict, ...]]
+"""What is said of patches once they have other texts, by config and target."""
+
 
 @without_collector()
 def upgrade(
@@ -59,6 +62,24 @@ def upgrade(
             progress(number + 1, len(selection.configs))
     verdicts.sort(key=lambda v: (RISKS.index(v.risk), v.config))
     return UpgradeReport(selection.package, release.version, tuple(verdicts), selection.skipped, selection.failed)
+
+
+@without_collector()
+def find_standing(
+    selection: PackageConfigs, release: Release, releases: Releases, *, since: str | None = None
+) -> Standing:
+    """What a release does to configs whose texts are those for it already, and whose generated files are not.
+
+    Raises:
+        PatchgenError: a release cannot be had.
+    """
+    run = _Upgrade(selection, release, releases, since)
+    standing: Standing = {}
+    for loaded in selection.configs:
+        for patch in run.compare(loaded).patches:
+            key = loaded.label, patch.target
+            standing[key] = (*standing.get(key, ()), patch)
+    return standing
 
 
 class _Upgrade:
@@ -114,11 +135,19 @@ class _Upgrade:
             notes,
         )
 
+    def compare(self, loaded: LoadedConfig) -> Comparison:
+        """What changed below a config's patches; nothing where the old release cannot be had."""
+        try:
+            old, _ = self._old(loaded)
+        except PatchgenError:
+            return Comparison(())
+        return self._compare(loaded, old)[0]
+
     def _compare(self, loaded: LoadedConfig, old: ReleaseModule) -> tuple[Comparison, Rebaser | None]:
         """What changed below a config's patches, and what carries them over if the new release has the module."""
         new = self.new.project.release_module(loaded)
-        base = self.new.generation(loaded).base
-        if new is not None and old.is_recorded and base:
+        base = self.new.generation(loaded).base if new is not None and old.is_recorded else ""
+        if new is not None and base:
             new = replace(new, source=parse_source(new.upstream.path, base))  # which ruff has formatted as well
         comparison = compare_config(loaded, old, new, self.sources, self.release.modules)
         return comparison, Rebaser(loaded, old, new, self.sources) if new is not None else None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,15 @@ from patchgen_core.project.project import Project
 from patchgen_core.workers.addresses import check_cluster
 
 if TYPE_CHECKING:
+    from patchgen_core.config.loading import LoadedConfig
     from patchgen_core.errors import Location
     from patchgen_core.report.upgrade.texts import Step
+    from patchgen_core.syntax.source import SourceCache
     from patchgen_core.upgrade.moved_lines import MovedLines
     from patchgen_core.upgrade.package_configs import PackageConfigs
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
-    from patchgen_core.upgrade.writing.applying import Applied
+    from patchgen_core.upgrade.upgrading import Standing
+    from patchgen_core.upgrade.writing.applying import Applied, Look
     from patchgen_core.upgrade.writing.gating import GateRun
     from patchgen_core.upstream.releases import NoCandidate, Release, Releases
 
@@ -107,7 +112,24 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     report = replace(report, origin=release.origin)
     if history is not None:
         report = history.blame(report)
-    return _Front(options, project, release, report).run()
+    look = partial(_look_again, selection, release, releases, options.since)
+    return _Front(options, project, release, report, look).run()
+
+
+def _look_again(
+    selection: PackageConfigs,
+    release: Release,
+    releases: Releases,
+    since: str | None,
+    configs: Sequence[LoadedConfig],
+    sources: SourceCache,
+) -> Standing:
+    """What there is to look at in configs with their new texts."""
+    from patchgen_core.upgrade.package_configs import unpinned
+    from patchgen_core.upgrade.upgrading import find_standing
+
+    selection = replace(selection, configs=tuple(map(unpinned, configs)), sources=sources)
+    return find_standing(selection, release, releases, since=since)
 
 
 def _tell_nothing(options: argparse.Namespace, nothing: NoCandidate) -> int:
@@ -162,8 +184,10 @@ def _release(options: argparse.Namespace, releases: Releases, selection: Package
 class _Front:
     """Prints and writes what there is to tell, and applies what is to be applied."""
 
-    def __init__(self, options: argparse.Namespace, project: Project, release: Release, report: UpgradeReport) -> None:
-        self.options, self.project, self.release, self.report = options, project, release, report
+    def __init__(
+        self, options: argparse.Namespace, project: Project, release: Release, report: UpgradeReport, look: Look
+    ) -> None:
+        self.options, self.project, self.release, self.report, self.look = options, project, release, report, look
         self.console = make_console(options)
         self.applied: Applied | None = None
         self.shifts: MovedLines | None = None
@@ -194,14 +218,12 @@ class _Front:
             print_steps(self.console, report, self._steps(), command, options.verbose)
         return self._exit_code()
 
-    @property
-    def _written(self) -> tuple[Rebase, ...]:
-        return self.applied.merged if self.applied is not None else ()
-
     def _steps(self) -> list[Step]:
         from patchgen_core.report.upgrade.texts import next_steps
 
-        return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
+        if self.applied is None or self.shifts is None:
+            return next_steps(self.report)
+        return next_steps(self.report, self.applied, self.shifts.now)
 
     def _ask(self) -> bool:
         """Ask what a person has to decide; returns whether to write that."""
@@ -235,6 +257,7 @@ class _Front:
             allow_dirty=is_allowed,
             conflicts=marks,
             skipped=() if marks else self.skipped,
+            look=self.look,
         )
         if not options.json:
             print_applied(self.console, self._with_places(self.applied))
@@ -252,13 +275,19 @@ class _Front:
         return replace(applied, merged=merged, marked=marked, left=left)
 
     def _run_gate(self) -> None:
-        """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""
-        from patchgen_core.report.upgrade.terminal import print_gate_run
+        """The gate over what was generated. Its output is shown as it comes to someone who waits for it, and else when
+        it is red. Of a config that something is left in, it would only show how old its generated file is."""
+        from patchgen_core.report.upgrade.terminal import print_gate_run, print_ungated
         from patchgen_core.upgrade.writing.gating import run_gate
 
-        options, console = self.options, self.console
+        assert self.applied is not None
+        options, console, unfinished = self.options, self.console, self.applied.unfinished
         is_watched = not options.json and (console.is_terminal or options.verbose)
-        paths = list(dict.fromkeys(Path(config.path) for config in self.report.configs))
+        paths = [path for path in dict.fromkeys(Path(c.path) for c in self.report.configs) if path not in unfinished]
+        if unfinished and not options.json:
+            print_ungated(console, len(unfinished), len(paths))
+        if not paths:
+            return
         color = is_watched and console.is_terminal and not console.no_color
         echo = _echo if is_watched else None
         self.gate = run_gate(self.project, paths, self.release, echo=echo, color=color, cluster=options.on)
@@ -291,7 +320,7 @@ class _Front:
         report, applied = self.report, self.applied
         if applied is None or report.failed:
             return report.exit_code
-        done = self._written
+        done = applied.merged
         left = [p for c in report.configs for p in c.patches if p.risk == "must change" and p.rebase not in done]
         of_configs = [f for c in report.configs for f in c.findings if f.risk == "must change"]
         is_red = self.gate is not None and self.gate.exit_code != 0

@@ -60,6 +60,7 @@ _HOW = {
     "kept": "It stays as it is",
     "lines": "Upstream's change is merged in by lines",
     "syntax": "Upstream's change is merged in by syntax",
+    "decided": "A person decided it",
 }
 
 
@@ -227,7 +228,8 @@ def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) ->
 def _rebase(rebase: Rebase) -> Markup:
     merged = rebase.merged
     if merged.is_clean:
-        verdict, remark = badge(_CLEAN, "good"), _HOW[merged.how]
+        verdict = badge("decided" if merged.how == "decided" else _CLEAN, "good")
+        remark = _HOW[merged.how]
         if rebase.is_edit and merged.how == "same":
             remark = "The edit stays as it is, at its new place"
     else:

@@ -7,14 +7,18 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
+from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.deciding.choices import Choice, Question
+from patchgen_core.upgrade.deciding.sides import split_marked
 from patchgen_core.upgrade.deciding.trials import Verdict
 from patchgen_core.upgrade.writing.gating import GateRun
 
 _MARKS = {"<<<<<<< ": "green", "||||||| ": "yellow", "=======": "cyan", ">>>>>>> ": "cyan"}
 _MOST_PROBLEMS = 3
+_AROUND = 8
+"""How many lines are shown before and after a conflict."""
 _WORDS = {"accept": "accept", "mine": "take mine", "theirs": "take theirs", "edit": "edited", "again": "once more"}
 
 
@@ -42,11 +46,31 @@ def print_question(console: Console, question: Question, number: int, total: int
     for conflict in rebase.merged.conflicts:
         console.print(Text.assemble(("conflict: ", "red"), conflict.reason))
     _title(console, f"the {rebase.noun}, with what merges; the markers hold yours, upstream's before and now")
-    _print_marked(console, rebase.marked)
+    _print_marked(console, rebase.marked if is_whole else _fold(rebase.marked))
 
 
 def _title(console: Console, text: str) -> None:
     console.print(Text(f"{text}:", "yellow"))
+
+
+def _fold(text: str) -> str:
+    """A text with conflict markers without the lines that are far from any."""
+    parts = split_marked(text)
+    if not parts:
+        return text
+    lines, results, last = text.split("\n"), list[str](), len(parts) - 1
+    at = 0
+    for number, part in enumerate(parts):
+        size = len(part.ours) + len(part.base) + len(part.theirs) + 4 if part.is_conflict else len(part.ours)
+        first = 1 if number == 0 else _AROUND
+        hidden = size - first - (_AROUND if number != last else 0)
+        if part.is_conflict or hidden < 2:
+            results += lines[at : at + size]
+        else:
+            results += [*lines[at : at + first], f"[{hidden} more lines; 'd' shows them]"]
+            results += lines[at + first + hidden : at + size]
+        at += size
+    return "\n".join(results)
 
 
 def _print_marked(console: Console, text: str) -> None:
@@ -58,8 +82,9 @@ def _print_marked(console: Console, text: str) -> None:
         style = "" if mark == ">>>>>>> " else style
 
 
-def print_verdict(console: Console, choice: Choice, verdict: Verdict) -> None:
-    """Print what a choice leads to: whether its configs generate and keep their contracts, compared with before."""
+def print_verdict(console: Console, choice: Choice, verdict: Verdict, is_whole: bool = False) -> None:
+    """Print what a choice leads to: whether its configs generate and keep their contracts, compared with before; with
+    ``is_whole``, all the problems that are counted."""
     name = f"{_WORDS[choice.name]:<12}"
     if choice.origin:
         console.print(Text.assemble((name, "bold"), f"chosen before, in {choice.origin}:"))
@@ -73,14 +98,22 @@ def print_verdict(console: Console, choice: Choice, verdict: Verdict) -> None:
     if not verdict.new:
         configs = quantity(verdict.configs, "config")
         console.print(Text.assemble((name, "bold"), ("fits", "green"), f": nothing new is wrong in {configs}{more}"))
-        return
-    count = quantity(len(verdict.new), "new problem")
-    console.print(Text.assemble((name, "bold"), (count, "red"), more))
-    for problem in verdict.new[:_MOST_PROBLEMS]:
+    else:
+        count = quantity(len(verdict.new), "new problem")
+        console.print(Text.assemble((name, "bold"), (count, "red"), more))
+    shown = verdict.new if is_whole else verdict.new[:_MOST_PROBLEMS]
+    _print_problems(console, shown, "")
+    if len(shown) < len(verdict.new):
+        console.print(Text(f"{' ' * 12}and {len(verdict.new) - len(shown)} more", "dim"))
+    if is_whole:
+        _print_problems(console, verdict.mended, "mended: ")
+        _print_problems(console, verdict.staying, "of before: ")
+
+
+def _print_problems(console: Console, problems: Iterable[Problem], word: str) -> None:
+    for problem in problems:
         place = f"{problem.location}: " if problem.location else ""
-        console.print(Text.assemble(" " * 12, (place, "dim"), problem.title))
-    if len(verdict.new) > _MOST_PROBLEMS:
-        console.print(Text(f"{' ' * 12}and {len(verdict.new) - _MOST_PROBLEMS} more", "dim"))
+        console.print(Text.assemble(" " * 12, (f"{word}{place}", "dim"), problem.title))
 
 
 def print_gate(console: Console, choice: Choice, run: GateRun | str) -> None:

@@ -21,6 +21,7 @@ from patchgen_core.report.upgrade.texts import (
     origins,
     patches_summary,
 )
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Risk, UpgradeReport
 from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upgrade.writing.gating import GateRun
@@ -130,6 +131,13 @@ def print_applied(console: Console, applied: Applied) -> None:
     print_problems(console, applied.problems)
     style = "yellow" if applied.left or applied.marked or applied.problems else "green"
     console.print(Text(applied_summary(applied), style), soft_wrap=True)
+
+
+def print_ungated(console: Console, unfinished: int, others: int) -> None:
+    """Print that the gate leaves out files of configs in which something is left."""
+    one, verb = quantity(unfinished, "config file"), "has" if unfinished == 1 else "have"
+    rest = f"; it runs for {'the other one' if others == 1 else f'the other {others}'}" if others else ""
+    console.print(Text.assemble(("gate         ", "yellow"), f"not run for {one} that {verb} something left{rest}"))
 
 
 def print_gate_run(console: Console, gate: GateRun) -> None:

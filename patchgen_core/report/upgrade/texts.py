@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from patchgen_core.errors import Location, Problem, display_path
@@ -24,7 +24,7 @@ from patchgen_core.upgrade.results import (
     Risk,
     UpgradeReport,
 )
-from patchgen_core.upgrade.writing.applying import Applied
+from patchgen_core.upgrade.writing.applying import SKIPPED, Applied
 from patchgen_core.upstream.versions import ascending, same_version
 
 WORDS: dict[Risk, str] = {"must change": "must change", "review": "review", "safe": "safe to regenerate"}
@@ -168,9 +168,9 @@ def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
     if merged.conflicts:
         yield "conflict", f"upstream's change cannot be merged into {rebase.location} automatically"
     elif rebase.diff:
-        how = {"syntax": " by syntax", "lines": " by lines", "same": ""}[merged.how]
-        yield "merges", f"cleanly{how} into {rebase.location}"
-    elif merged.how == "kept":
+        how = {"syntax": "cleanly by syntax", "lines": "cleanly by lines", "same": "cleanly", "decided": "as decided"}
+        yield "merges", f"{how[merged.how]} into {rebase.location}"
+    elif merged.how in ("kept", "decided"):
         yield "stays", f"the {rebase.noun} as it is"
     else:
         yield "merged", f"the {rebase.noun} already has upstream's change"
@@ -306,6 +306,9 @@ def applied_summary(applied: Applied) -> str:
 Now = Callable[[Location], Location]
 
 
+_NOTHING = Applied()
+
+
 def _same_place(location: Location) -> Location:
     return location
 
@@ -327,15 +330,19 @@ _DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = _STEPS = (
 )
 
 
-def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now = _same_place) -> list[Step]:
+def next_steps(report: UpgradeReport, applied: Applied = _NOTHING, now: Now = _same_place) -> list[Step]:
     """What remains for a person to do, most urgent first; each patch once, with the first step that fits it.
 
-    ``written`` are the replacements that are carried over already; ``now`` says where a place is since then.
+    ``applied`` is what is carried over already; ``now`` says where a place is since then.
     """
+    left = {rebase.location: reason for rebase, reason in applied.left}
     places: dict[str, dict[tuple[Location, str], None]] = {what: {} for what in _STEPS}
     for config in report.configs:
         for patch in config.patches:
-            step = _step(patch, patch.rebase is not None and patch.rebase in written)
+            is_written = patch.rebase is not None and patch.rebase in applied.merged
+            patch = _still_open(config, patch, applied) if is_written else patch
+            reason = left.get(patch.rebase.location, "") if patch.rebase is not None else ""
+            step = _step(patch, is_written, reason)
             if step is not None:
                 what, reason = step
                 places[what][patch.location, f"{patch.target}: {reason}"] = None
@@ -349,13 +356,29 @@ def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now
     ]
 
 
-def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
+def _still_open(config: ConfigVerdict, patch: PatchVerdict, applied: Applied) -> PatchVerdict:
+    """A patch whose replacement was written, with what there still is to look at: the new text may no longer rely on
+    what the old one did, or be upstream's. An edit, and a target with another name, are as they were."""
+    if applied.standing is None or patch.new_name or (patch.rebase is not None and patch.rebase.is_edit):
+        return patch
+    now = applied.standing.get((config.config, patch.target), ())
+    if any(verdict.verdict == "now upstream" for verdict in now):
+        return replace(patch, verdict="now upstream")
+    about = {(f.relation, f.about) for verdict in now for f in verdict.findings if f.risk != "safe"}
+    findings = [f for f in patch.findings if f.relation == "target" or (f.relation, f.about) in about]
+    return replace(patch, findings=tuple(findings))
+
+
+def _step(patch: PatchVerdict, is_written: bool, reason_left: str) -> tuple[str, str] | None:
     if patch.verdict in ("now upstream", "gone"):
         return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
     rebase = patch.rebase
     if rebase is not None and not rebase.merged.is_clean:
         return _MERGE, quantity(len(rebase.merged.conflicts), "conflict")
-    is_merged = is_applied(patch)
+    if reason_left and (reason_left != SKIPPED or patch.risk != "must change"):
+        return _LOOK if reason_left == SKIPPED else _CHANGE, reason_left
+    is_decided = rebase is not None and rebase.merged.how == "decided"
+    is_merged = not reason_left and (is_applied(patch) or is_decided)
     others = [problem.title for problem in patch.problems if not is_merged]
     others += [_short(f) for f in sort_by_risk(patch.findings) if not (is_merged and f.relation == "target")]
     reason = others[0] + (f"; and {len(others) - 1} more" if len(others) > 1 else "") if others else ""

@@ -105,7 +105,7 @@ def decide(rebase: Rebase, choice: Choice, needs: tuple[str, ...]) -> Rebase:
     if choice.name == "accept":
         return rebase
     note = f"a person chose: {choice.name}" if not choice.origin else f"a person chose what {choice.origin} has"
-    merged = Merged(choice.text, "syntax", (), (*rebase.merged.notes, note))
+    merged = Merged(choice.text, "decided", (), (*rebase.merged.notes, note))
     name = "replacement" if not rebase.is_edit else "edit"
     diff = unified_diff(f"{rebase.ours}\n", f"{choice.text}\n", name, f"{name} (decided)")
     return replace(rebase, merged=merged, diff=diff, marked="", needs=needs)

@@ -83,17 +83,36 @@ class Resolutions:
 
     def keep(self, question: Question, text: str) -> None:
         """Remember how the conflicts of a question were solved, as far as the text around them is as it was."""
-        config, patch = question.patches[0]
-        origin = f"{config.config}: {patch.target}"
-        new = [_resolution(part, result, origin) for part, result in _solved(question.rebase.marked, text)]
-        if not new:
-            return
-        known = [(entry.ours, entry.base, entry.theirs, entry.origin) for entry in new]
-        old = [e for e in _read(self.path) if (e.ours, e.base, e.theirs, e.origin) not in known]
+        solved = _solved(question.rebase.marked, text)
+        new = [_resolution(part, result, _origin(question)) for part, result in solved]
+        if new:
+            self._write([*_without(_read(self.path), new), *new])
+
+    def forget(self, question: Question) -> None:
+        """Remember no more how the conflicts of a question were solved in its own place."""
+        conflicts = [part for part in split_marked(question.rebase.marked) if part.is_conflict]
+        own = [_resolution(part, (), _origin(question)) for part in conflicts]
+        known = _read(self.path)
+        left = _without(known, own)
+        if left != known:
+            self._write(left)
+
+    def _write(self, entries: Iterable[Resolution]) -> None:
         if not self._is_shared:
             prepare_folder(self._folder)
-        entries = [asdict(entry) for entry in (*old, *new)]
-        write_files([(self.path, json.dumps({"format": _FORMAT, "resolutions": entries}, indent=1) + "\n")])
+        data = {"format": _FORMAT, "resolutions": [asdict(entry) for entry in entries]}
+        write_files([(self.path, json.dumps(data, indent=1) + "\n")])
+
+
+def _origin(question: Question) -> str:
+    config, patch = question.patches[0]
+    return f"{config.config}: {patch.target}"
+
+
+def _without(entries: Iterable[Resolution], others: Iterable[Resolution]) -> list[Resolution]:
+    """The entries about other conflicts, or other places, than some."""
+    known = [(entry.ours, entry.base, entry.theirs, entry.origin) for entry in others]
+    return [e for e in entries if (e.ours, e.base, e.theirs, e.origin) not in known]
 
 
 def _read(path: Path) -> list[Resolution]:

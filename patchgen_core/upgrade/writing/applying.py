@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.build.hand_edits import copy_path, is_as_written
+from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import Location, Problem
 from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.moved_lines import MovedLines
 from patchgen_core.upgrade.results import Rebase, UpgradeReport
+from patchgen_core.upgrade.upgrading import Standing
 from patchgen_core.upgrade.writing.candidates import Candidate, Key, Omission, find_candidates
 from patchgen_core.upgrade.writing.git import refuse_dirty
 from patchgen_core.upgrade.writing.rehearsing import Rehearsal, RehearsalResult, files_of
 from patchgen_core.upgrade.writing.rewriting import rewrite
 from patchgen_core.upstream.releases import Release
+
+SKIPPED = "it was skipped"
+"""Why something is left that a person did not decide about."""
+Look = Callable[[Sequence[LoadedConfig], SourceCache], Standing]
+"""Finds out what there is to look at in configs with their new texts."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +37,8 @@ class Applied:
         left: those that were not written, each with the reason.
         copies: of generated files that were edited by hand and written over.
         problems: why configs do not generate against the new release after all.
+        unfinished: the files of configs that are not generated, since something of them is left or marked.
+        standing: what there still is to look at; None where nobody looked.
     """
 
     written: tuple[Path, ...] = ()
@@ -38,6 +48,8 @@ class Applied:
     generated: tuple[Path, ...] = ()
     copies: tuple[Path, ...] = ()
     problems: tuple[Problem, ...] = ()
+    unfinished: frozenset[Path] = frozenset()
+    standing: Standing | None = None
 
 
 def apply(
@@ -48,6 +60,7 @@ def apply(
     allow_dirty: bool = False,
     conflicts: bool = False,
     skipped: Collection[Location] = (),
+    look: Look | None = None,
 ) -> Applied:
     """Write what an upgrade carried over into the configs, and generate these against the new release.
 
@@ -59,6 +72,7 @@ def apply(
         allow_dirty: write even where git could not take back what is written.
         conflicts: write what has conflicts as well, with conflict markers. Its config does not load then.
         skipped: the places of replacements that a person left as they are for now.
+        look: called with the configs as they will be, before anything is written.
 
     Raises:
         PatchgenError: files of the project are not committed, or git cannot tell; ruff cannot run; or a file cannot be
@@ -68,12 +82,14 @@ def apply(
         refuse_dirty(project.base)
     rehearsal = Rehearsal(project, report, release.folder, release.version)
     candidates, omissions = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
-    omissions += [Omission(c.rebase, "it was skipped") for c in candidates if c.rebase.location in skipped]
+    omissions += [Omission(c.rebase, SKIPPED) for c in candidates if c.rebase.location in skipped]
     candidates = [candidate for candidate in candidates if candidate.rebase.location not in skipped]
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, result, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     omissions += more
-    return _write(rehearsal, chosen, marked, omissions, result, _unfinished(report, omissions))
+    standing = look(result.loaded, result.sources) if look is not None else None
+    applied = _write(rehearsal, chosen, marked, omissions, result, _unfinished(report, omissions))
+    return replace(applied, standing=standing)
 
 
 def _unfinished(report: UpgradeReport, omissions: Sequence[Omission]) -> dict[Key, Problem]:
@@ -119,6 +135,7 @@ def _write(
         left=tuple((omission.rebase, omission.reason) for omission in omissions),
         generated=tuple(path for path, _ in outputs if path in done),
         copies=tuple(path for path, _ in copies),
+        unfinished=frozenset(Path(path) for path, _ in {*unfinished, *hidden}),
         problems=(
             *dict.fromkeys(failed),
             *(replace(problem, location=problem.location and lines.now(problem.location)) for problem in told),

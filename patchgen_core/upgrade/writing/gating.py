@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ REPORT = "upgrade.json"
 
 Echo = Callable[[str], object]
 
+_SECONDS_TO_END = 10
 _MODELS = {"transformers": "modeling_utils"}
 """The module of a package that every model imports, which needs torch."""
 _PROBE = """
@@ -213,10 +215,23 @@ def _run(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         ) as process:
-            output = _output(process, echo)
+            try:
+                output = _output(process, echo)
+            except KeyboardInterrupt:
+                _stop(process)
+                raise
     except OSError as error:
         raise PatchgenError(f"no process can be started: {error.strerror}") from None
     return process.returncode, output, _results(report)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that Ctrl-C was meant for as well, before anything that it works on goes away."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:

@@ -25,10 +25,12 @@ from patchgen_core.upgrade.writing.rewriting import rewrite
 
 @dataclass(frozen=True)
 class RehearsalResult:
-    """What configs make, and why others make nothing."""
+    """What configs make, and why others make nothing; `loaded` are those that load, and `sources` their texts."""
 
     artifacts: dict[Key, Artifact]
     problems: dict[Key, tuple[Problem, ...]]
+    loaded: tuple[LoadedConfig, ...]
+    sources: SourceCache
 
 
 class Rehearsal:
@@ -110,14 +112,16 @@ class Rehearsal:
     def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> RehearsalResult:
         """What some configs make when candidates are written, and they are pinned to the release."""
         loaded, problems, sources = self.load(candidates, keys)
-        outcomes = make_outcomes(self.project, [entry for entry in loaded if _key(entry) in keys], sources)
+        loaded = [entry for entry in loaded if _key(entry) in keys]
+        outcomes = make_outcomes(self.project, loaded, sources)
         artifacts = {}
         for outcome in outcomes:
             if outcome.artifact is not None:
                 artifacts[str(outcome.path), outcome.label] = outcome.artifact
             else:
                 problems[str(outcome.path), outcome.label] = outcome.problems
-        return RehearsalResult(artifacts, {key: problems[key] for key in problems if key in keys})
+        problems = {key: problems[key] for key in problems if key in keys}
+        return RehearsalResult(artifacts, problems, tuple(loaded), sources)
 
     def settle(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], RehearsalResult, list[Omission]]:
         """The candidates that every config still generates with or has no new problem with, what is made with them,
