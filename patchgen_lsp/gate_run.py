@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -11,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.checks.result import CheckResult, unpack, with_paths
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.streamed_results import StreamedResults
 
 _MOST_BYTES = 64 * 1024 * 1024
 """How long one line may be: a result with its tables."""
@@ -55,13 +55,14 @@ class GateProcess:
             limit=_MOST_BYTES,
             start_new_session=True,
         )
-        (results, failure), errors = await asyncio.gather(self._read_results(), self._read_errors())
+        told, errors = await asyncio.gather(self._read_results(), self._read_errors())
         code = await self._process.wait()
         if self._is_stopped:
-            return GateRun(results, "it was cancelled")
-        if not failure and not results and code not in (0, 1):
+            return GateRun(told.results, "it was cancelled")
+        failure = told.failure
+        if not failure and not told.results and code not in (0, 1):
             failure = errors.strip().rpartition("\n")[2] or f"its process has ended with exit code {code}"
-        return GateRun(results, failure)
+        return GateRun(told.results, failure)
 
     def stop(self) -> None:
         """End it, with the processes that it has started."""
@@ -85,23 +86,13 @@ class GateProcess:
             lines = [*lines[-50:], line]
         return b"".join(lines).decode("utf-8", "replace")
 
-    async def _read_results(self) -> tuple[tuple[CheckResult, ...], str]:
-        """The results, the last of each item, and why there are no more."""
+    async def _read_results(self) -> StreamedResults:
+        """The results, and why there are no more."""
         assert self._process is not None
         assert self._process.stdout is not None
-        results: dict[tuple[str, str, str], CheckResult] = {}
-        items, failure = 0, ""
-        async for text in self._process.stdout:
-            line = json.loads(text)
-            if "begin" in line:
-                items = line["begin"]["items"]
-            elif "result" in line:
-                result = with_paths(unpack(line["result"]), self._absolute)
-                results[result.path, result.config, result.item] = result
-                self._tell(result, len({item for _, _, item in results}), items)
-            elif "end" in line:
-                failure = "; ".join(problem["message"] for problem in line["end"].get("errors", ()))
-        return tuple(results.values()), failure
-
-    def _absolute(self, path: str) -> str:
-        return path if os.path.isabs(path) else str(self.base / path)
+        told = StreamedResults(self.base)
+        async for line in self._process.stdout:
+            result = told.read(line)
+            if result is not None:
+                self._tell(result, told.done, told.items)
+        return told

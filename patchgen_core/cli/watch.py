@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from patchgen_core.build.results import ConfigResult
+    from patchgen_core.cli.watch_checks import WatchedChecks
 
 _MOST_NAMED = 3
 
@@ -39,50 +40,86 @@ def watch(
         PatchgenError: it cannot start: watchfiles is not installed, there is no project or no config.
     """
     watcher = Watcher()
+    checks = _find_checks(options, console)
     session = WatchSession(load, select, not options.no_cache)
+
+    def show(batch: Batch) -> None:
+        update = _show(session, batch, console, options.verbose)
+        if checks is not None:
+            _begin(checks, session, update, batch)
+
     try:
         watcher.follow(session.folders)
-        _start(watcher, session, console, options.verbose)
+        if checks is not None:
+            checks.warm_up()
+        _start(watcher, session, console, options.verbose, show, checks.description if checks is not None else "")
         while True:
             batch = watcher.wait(session.outputs)
             if batch:
-                _show(session, batch, console, options.verbose)
+                show(batch)
                 if batch.folders:
                     watcher.forget()
-                _follow(watcher, session, console, options.verbose)
+                _follow(watcher, session, show)
             elif session.warm_up():
                 _collect()
+            if checks is not None:
+                checks.show()
     except KeyboardInterrupt:
         console.print("no longer watching")
         return 0
     finally:
         session.close()
+        if checks is not None:
+            checks.close()
 
 
-def _start(watcher: Watcher, session: WatchSession, console: Console, verbose: bool) -> None:
-    """Check everything and write what drifted."""
+def _find_checks(options: argparse.Namespace, console: Console) -> WatchedChecks | None:
+    """What runs the checks that are asked for; None where none is."""
+    if getattr(options, "checks", None) is None:
+        return None
+    from patchgen_core.cli.watch_checks import WatchedChecks, choose_watched_checks
+
+    return WatchedChecks(choose_watched_checks(options), console, not options.no_cache, options.verbose)
+
+
+def _begin(checks: WatchedChecks, session: WatchSession, update: Update, batch: Batch) -> None:
+    """Run the other checks of what a change concerns."""
+    if session.touches_upstream(batch):
+        checks.warm_up()
+    if configs := session.find_concerned(update, batch):
+        checks.begin(session.project.base, configs)
+
+
+def _start(
+    watcher: Watcher,
+    session: WatchSession,
+    console: Console,
+    verbose: bool,
+    show: Callable[[Batch], None],
+    checks: str,
+) -> None:
+    """Check everything and write what drifted; ``checks`` names those that run after each save beside that."""
     from patchgen_core.report.diff import rich_diff
     from patchgen_core.report.drift.terminal import print_drift
 
     print_drift(console, session.start(), verbose)
     _collect()
-    _follow(watcher, session, console, verbose)
+    _follow(watcher, session, show)
     if session.cache_failure:
         console.print(f"warning: results cannot be kept: {session.cache_failure}", style="yellow", soft_wrap=True)
     where = display_path(session.project.search_root)
-    console.print(
-        f"Watching '{where}': drifted files are rewritten. Press Ctrl-C to stop.", style="cyan", soft_wrap=True
-    )
+    then = f"drifted files are rewritten, then checked by {checks}" if checks else "drifted files are rewritten"
+    console.print(f"Watching '{where}': {then}. Press Ctrl-C to stop.", style="cyan", soft_wrap=True)
     rich_diff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")  # the first save need not wait for what this imports
 
 
-def _follow(watcher: Watcher, session: WatchSession, console: Console, verbose: bool) -> None:
+def _follow(watcher: Watcher, session: WatchSession, show: Callable[[Batch], None]) -> None:
     """Watch what there is to be watched by now, and look at what happened there before."""
     while watcher.follow(session.folders):
-        _show(session, Batch(is_lost=True), console, verbose)
+        show(Batch(is_lost=True))
 
 
-def _show(session: WatchSession, batch: Batch, console: Console, verbose: bool) -> None:
+def _show(session: WatchSession, batch: Batch, console: Console, verbose: bool) -> Update:
     """Generate what a change concerns, and print what came of it."""
     began = time.perf_counter()
     update = session.update(batch)
@@ -90,6 +127,7 @@ def _show(session: WatchSession, batch: Batch, console: Console, verbose: bool) 
         print_update(console, update, batch.files, began, verbose)
         _print_contracts(console, session, update)
     _collect()
+    return update
 
 
 def _print_contracts(console: Console, session: WatchSession, update: Update) -> None:

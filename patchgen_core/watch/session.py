@@ -171,6 +171,22 @@ class WatchSession:
             self.cache_failure, self._cache = self._cache.failure, self._session_cache(self.project)
         return report
 
+    def find_concerned(self, update: Update, batch: Batch) -> list[Path]:
+        """The config files of which other checks may say something else after a change: those that made something
+        new, and those beside a file that was saved, such as a converter or a toy configuration."""
+        news = {result.outcome.path for result in update.report.results if result.status != "error"}
+        folders = {file.parent for file in batch.files - self.outputs if file.suffix == ".py"}
+        sound = {path for path, state in self._states.items() if not state.problems}
+        return sorted(news | {path for path in sound if path.parent in folders})
+
+    def touches_upstream(self, batch: Batch) -> bool:
+        """Whether a change is one of the packages that configs patch."""
+        settings = RuffSettings(self.project)
+        inputs = set(chain.from_iterable(state.inputs for state in self._states.values()))
+        files = [_files_of_input(settings, kind, name) for kind, name in inputs if kind == "upstream"]
+        packages = {package for _, package in filter(None, files)}
+        return any(path.is_relative_to(package) for path in batch.files | batch.folders for package in packages)
+
     def examine(self, update: Update) -> Iterator[CheckResult]:
         """What the contract rules find in what a change had made, but for what the project's baseline holds back.
 

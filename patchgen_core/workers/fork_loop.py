@@ -24,7 +24,14 @@ from importlib.machinery import FrozenImporter
 from typing import Any, NoReturn
 
 from patchgen_core.workers.collector import without_collector
-from patchgen_core.workers.fork_request import NUMBER, ForkRequest, Imports, find_origins, is_own_user
+from patchgen_core.workers.fork_request import (
+    NUMBER,
+    ForkRequest,
+    Imports,
+    find_module_files,
+    find_origins,
+    is_own_user,
+)
 from patchgen_core.workers.frames import read_frame
 
 DESCRIPTORS = 4
@@ -157,7 +164,7 @@ def _prepare(preparation: str, base: Imports | None) -> Imports | None:
     names = {name.partition(".")[0] for name in sys.modules} | absent.names | {"sitecustomize", "usercustomize"}
     names |= base.modules.keys() if base is not None else set()
     compared = sorted(name for name in names - inside if not FrozenImporter.find_spec(name))
-    return Imports(before, dict(os.environ), find_origins(compared, sys.path))
+    return Imports(before, dict(os.environ), find_origins(compared, sys.path), find_module_files())
 
 
 def is_so_in_child(is_so: Callable[[], bool]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from itertools import zip_longest
 from pathlib import Path
+from types import ModuleType
 
 ENVIRONMENT = "PATCHGEN_FORK_SERVER"
 """Variable with the folder of the sockets of a running fork server."""
@@ -40,6 +41,8 @@ _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 Origin = tuple[str, ...]
 """Where a module comes from: its file, or the folders of one that has no file."""
+FileState = tuple[int, int, int]
+"""What tells whether a file was written since: its inode, when it was written, and its size."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,13 @@ class Imports:
         before: its environment when it was started.
         after: its environment now.
         modules: by name, where each top-level module was found; None for one that was looked for in vain.
+        files: of all modules, as they were when these had been imported.
     """
 
     before: Mapping[str, str]
     after: Mapping[str, str]
     modules: Mapping[str, Origin | None]
+    files: Mapping[str, FileState | None]
 
     def find_difference(self, request: ForkRequest) -> str:
         """Why what was asked for would be another process if it were forked; empty where it would be the same."""
@@ -97,7 +102,9 @@ class Imports:
             if may_be_read(name) and value not in (self.before.get(name), self.after.get(name)):
                 return f"another {name}"
         origins = find_origins(self.modules, request.path)
-        return next((f"another {name}" for name, origin in self.modules.items() if origins[name] != origin), "")
+        if difference := next((f"another {name}" for name, own in self.modules.items() if origins[name] != own), ""):
+            return difference
+        return next((f"{file} has changed" for file, state in self.files.items() if read_state(file) != state), "")
 
 
 def describe_process() -> ProcessTraits:
@@ -130,6 +137,22 @@ def _find_origin(name: str, path: list[str]) -> Origin | None:
     if spec is None:
         return None
     return (spec.origin,) if spec.has_location and spec.origin else tuple(spec.submodule_search_locations or ())
+
+
+def find_module_files() -> dict[str, FileState | None]:
+    """The files of all modules that this process has imported, and what they look like."""
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
+    files = (vars(module).get("__file__") for module in modules)  # without asking a module that imports when asked
+    return {file: read_state(file) for file in files if isinstance(file, str)}
+
+
+def read_state(file: str) -> FileState | None:
+    """What a file looks like; None where it cannot be seen."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def socket_path(folder: str, preparation: str) -> str:

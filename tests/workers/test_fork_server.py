@@ -209,6 +209,7 @@ def chain(handler_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[For
     """A server with two preparations that go on from a third, and one that goes on from what fails."""
     (handler_folder / "steps.py").write_text(STEPS, encoding="utf-8")
     monkeypatch.syspath_prepend(handler_folder)
+    monkeypatch.chdir(handler_folder)
     monkeypatch.delenv(ENVIRONMENT)
     steps = {"steps:first": "", "steps:second": "steps:first", "steps:other": "steps:first", "steps:fail": ""}
     with ForkServer({**steps, "steps:after_failing": "steps:fail"}) as server:
@@ -256,9 +257,8 @@ def test_a_preparation_goes_on_from_what_another_one_has_done(handler_folder: Pa
 
 
 def test_what_is_warmed_up_is_done_once_and_before_anybody_asks(
-    handler_folder: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    handler_folder: Path, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.chdir(handler_folder)
     note = handler_folder / "others"
     assert not warm_up("steps:other")
     request.getfixturevalue("chain")
@@ -276,6 +276,16 @@ def test_what_another_preparation_found_counts_for_the_one_that_goes_on_from_it(
     with Worker("handling:run", 60, [handler_folder]) as worker:
         assert worker.ask("answer = 1", "steps:second") == 1
         assert not isinstance(worker._process, ForkedProcess)
+
+
+@pytest.mark.usefixtures("chain")
+def test_what_was_written_over_since_it_was_imported_is_imported_anew(handler_folder: Path) -> None:
+    """As by an upgrade of a package, while somebody watches a project."""
+    for is_forked in (True, False):
+        with Worker("handling:run", 60, [handler_folder]) as worker:
+            assert worker.ask("import decimal; answer = 1", "steps:second") == 1
+            assert isinstance(worker._process, ForkedProcess) is is_forked
+        (handler_folder / "steps.py").write_text(f"{STEPS}\n", encoding="utf-8")
 
 
 @pytest.mark.usefixtures("chain")

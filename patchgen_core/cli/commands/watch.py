@@ -15,6 +15,11 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
         prog=prog, description="Check everything and rewrite what drifted, now and on every save, until Ctrl-C."
     )
     add_paths(parser)
+    parser.add_argument(
+        "--checks",
+        metavar="CHECKS",
+        help="also run these checks of the configs that a save concerns, separated by commas, such as import,parity",
+    )
     add_config_name(parser)
     add_output(parser)
     add_no_cache(parser)
