@@ -231,6 +231,7 @@ def test_red_gate_is_exit_code_1(upgraded: Upgraded, capsys: pytest.CaptureFixtu
 
 def test_conflict_is_left_or_written_with_markers(upgraded: Upgraded, capsys: pytest.CaptureFixture[str]) -> None:
     upgraded.release(OLD.replace("scaled = kept * 1", "scaled = kept * 2"))
+    place = upgraded.config.relative_to(upgraded.work.root)
     text = upgraded.config.read_text().replace("scaled = kept * 1", "scaled = kept * 3")
     upgraded.config.write_text(text)
     fix(upgraded.work.check())
@@ -241,7 +242,9 @@ def test_conflict_is_left_or_written_with_markers(upgraded: Upgraded, capsys: py
     assert upgraded.config.read_text() == text
     upgraded.git("checkout", "--quiet", ".")
     assert upgraded.run("--apply", "--no-gate", "--markers") == 1
-    assert "1 written with conflict markers" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "1 written with conflict markers" in told
+    assert told.endswith(f"Resolve these: the sides are between markers:\n  {place}:6: Norm.forward: 1 conflict\n")
     lines = upgraded.config.read_text().splitlines()
     first = lines.index("<<<<<<< ours")
     assert [line.strip() for line in lines[first : first + 7]] == [
@@ -253,7 +256,6 @@ def test_conflict_is_left_or_written_with_markers(upgraded: Upgraded, capsys: py
         "scaled = kept * 2",
         ">>>>>>> theirs",
     ]
-    place = upgraded.config.relative_to(upgraded.work.root)
     for command in (["gate", "--checks", "drift"], ["--check"], [*TO, "--source", str(upgraded.next)]):
         assert main(command) in (1, 2)
         told = "".join(capsys.readouterr())

@@ -321,9 +321,10 @@ class Step:
     places: tuple[tuple[Location, str], ...]
 
 
-_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = _STEPS = (
+_DELETE, _CHANGE, _RESOLVE, _MERGE, _CHECK, _LOOK = _STEPS = (
     "Delete these patches: upstream does the same now",
     "Change these patches: they no longer fit",
+    "Resolve these: the sides are between markers",
     "Merge these by hand (--apply --markers marks the places)",
     "Check these after --apply",
     "Look at these",
@@ -336,6 +337,7 @@ def next_steps(report: UpgradeReport, applied: Applied = _NOTHING, now: Now = _s
     ``applied`` is what is carried over already; ``now`` says where a place is since then.
     """
     left = {rebase.location: reason for rebase, reason in applied.left}
+    marked = {rebase.location for rebase in applied.marked}
     places: dict[str, dict[tuple[Location, str], None]] = {what: {} for what in _STEPS}
     for config in report.configs:
         for patch in config.patches:
@@ -345,6 +347,8 @@ def next_steps(report: UpgradeReport, applied: Applied = _NOTHING, now: Now = _s
             step = _step(patch, is_written, reason)
             if step is not None:
                 what, reason = step
+                is_marked = patch.rebase is not None and patch.rebase.location in marked
+                what = _RESOLVE if what == _MERGE and is_marked else what
                 places[what][patch.location, f"{patch.target}: {reason}"] = None
         for problem in config_problems(config):
             places[_CHANGE][problem.location or Location(config.path, config.line), problem.title] = None
