@@ -7,12 +7,13 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, UpgradeReport, UpstreamCommit
+from patchgen_core.upgrade.upstream_definitions import find_definition, find_owner
 
 _PULL_REQUEST = re.compile(r"\(#(\d+)\)\s*$|^Merge pull request #(\d+) ")
 _FORMAT = "--format=%x01%h%x00%cs%x00%s"
@@ -48,33 +49,38 @@ class UpstreamHistory:
         if not config.old or config.origin is None:
             return config
 
-        def blame(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        def find(name: str) -> tuple[UpstreamCommit, ...]:
+            return self._commits(config.module, name, config.old, config.new)
+
+        def blame(findings: Iterable[Finding], target: str = "") -> tuple[Finding, ...]:
+            """Findings with commits: those on a local name of a target with the target's."""
             return tuple(
-                replace(f, commits=self._commits(config.module, f.about, config.old, config.new))
+                replace(f, commits=find(f.about) or (find(target) if target and f.relation == "used" else ()))
                 if f.risk != "safe" and f.kind not in ("added", "new code")
                 else f
                 for f in findings
             )
 
-        patches = tuple(replace(patch, findings=blame(patch.findings)) for patch in config.patches)
+        patches = tuple(replace(patch, findings=blame(patch.findings, patch.target)) for patch in config.patches)
         return replace(config, patches=patches, findings=blame(config.findings))
 
     def _find_commits(self, module: str, name: str, old: str, new: str) -> tuple[UpstreamCommit, ...]:
         """The commits that changed a definition of a module between two releases, the newest first."""
         before, after = self._tag(old), self._tag(new)
-        path, source = self._source(after, module)
-        if source is not None and (lines := _lines(source, name)):
-            arguments = ["-s", f"-L{lines[0]},{lines[1]}:{path}"]
-        else:  # it is gone, or no definition: when its name came or went
-            path, source = self._source(before, module)
-            if source is None or not _lines(source, name):
-                return ()
+        was, now = (find_definition(partial(self._source, tag), module, name) for tag in (before, after))
+        if was is None and now is None:
+            now = find_owner(partial(self._source, after), module, name)
+        if now is not None and (was is None or was.path == now.path):
+            arguments = ["-s", f"-L{now.lines[0]},{now.lines[1]}:{now.path}"]
+        elif was is None:
+            return ()
+        else:  # it is gone there: when its name went
             arguments = [
                 "-G",
                 rf"(def|class) {re.escape(name.rpartition('.')[2])}[^A-Za-z0-9_]",
                 "--extended-regexp",
                 "--",
-                path,
+                was.path,
             ]
         text = self._git("log", _FORMAT, f"{before}..{after}", *arguments)
         return tuple(_read_commits(text))[:_MOST_COMMITS]
@@ -113,12 +119,6 @@ class UpstreamHistory:
             return subprocess.run(command, env=environment, capture_output=True, check=False)
         except OSError as error:
             raise PatchgenError(f"Git cannot be run: {error.strerror}", Location(str(self.folder))) from None
-
-
-def _lines(source: SourceFile, name: str) -> tuple[int, int] | None:
-    """The first and last line of a definition; None when the module has none, or several, of that name."""
-    nodes = [node for other, node in source.definitions if other == name]
-    return (source.first_line(nodes[0]), source.last_line(nodes[0])) if len(nodes) == 1 else None
 
 
 def _read_commits(text: str) -> Iterator[UpstreamCommit]:

@@ -15,6 +15,7 @@ import yaml
 
 from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.cli.commands.upgrade import build_parser
+from tests.cli.test_upgrade_history_option import History
 from tests.conftest import PATCH, UPSTREAM, UPSTREAM_TEXT, Workspace
 from tests.upstream.wheels import make_wheel
 
@@ -74,7 +75,7 @@ def test_only_the_job_that_runs_no_code_of_the_project_may_write() -> None:
 
 def test_command_of_the_upgrade_is_one_that_its_parser_takes() -> None:
     script = scripts(UPGRADE)["Upgrade"].replace("\\\n", " ")
-    (line,) = re.findall(r"^patchgen upgrade .*$", script, re.MULTILINE)
+    (line,) = re.findall(r"^ *patchgen upgrade .*$", script, re.MULTILINE)
     words = shlex.split(line.partition(" > ")[0])[2:]
     options = build_parser("patchgen upgrade").parse_args(words)
     assert (options.to, options.apply, options.json) == ("$TO", True, True)
@@ -148,7 +149,7 @@ class Runner:
         return dict(line.split("=", 1) for line in lines)
 
     def upgrade(self) -> dict[str, str]:
-        self.step("Upgrade", TO="2.0", PINS="constraints.txt missing.txt")
+        self.step("Upgrade", TO="2.0", PINS="constraints.txt missing.txt", HISTORY="")
         return self.outputs()
 
     def push(self) -> dict[str, str]:
@@ -202,13 +203,28 @@ def test_release_candidate_makes_a_draft_and_none_makes_nothing(runner: Runner, 
     shop = tmp_path / "shop"
     pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop)}
     make_wheel(shop, "2.0")
-    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", **pip)
+    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", HISTORY="", **pip)
     assert runner.outputs() == {"is_new": "false"}
-    text = UPSTREAM_TEXT.replace("return x + 1", "return x + 3")
+    text = UPSTREAM_TEXT.replace("return x\n", "return x * 3\n")
     make_wheel(shop, "2.1rc1", {"acme/__init__.py": "", **{f"{UPSTREAM.replace('.', '/')}.py": text}})
-    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", **pip)
+    history = History(tmp_path / "history", UPSTREAM_TEXT)
+    history.commit(text, "Norms are three times as large (#31)")
+    history.git("tag", "v2.1rc1")
+    runner.step("Upgrade", TO="candidate", PINS="constraints.txt", HISTORY=str(history.folder), **pip)
     outputs = runner.outputs()
     assert (outputs["version"], outputs["is_new"], outputs["is_open"]) == ("2.1rc1", "true", "true")
+    told = (runner.out / "upgrade.md").read_text(encoding="utf-8")
+    assert re.search(r"behind that:\*\*\n\n- \\#31 Norms are .*\): concerns 1 target: Norm.forward", told), told
+
+
+def test_history_that_does_not_have_the_releases_is_no_obstacle(runner: Runner, tmp_path: Path) -> None:
+    history = History(tmp_path / "history", UPSTREAM_TEXT)
+    runner.work.upstream(UPSTREAM_TEXT.replace("return x\n", "return x * 3\n"), version="2.0")
+    for place in (history.folder, tmp_path / "nowhere"):
+        told = runner.step("Upgrade", TO="2.0", PINS="", HISTORY=str(place))
+        assert f"::warning::upstream's history does not tell which change is behind what: {place}\n" in told
+        assert runner.outputs()["version"] == "2.0"
+        assert "Upstream's changes" not in (runner.out / "upgrade.md").read_text(encoding="utf-8")
 
 
 def test_page_and_repository_look_at_candidates_by_the_same_workflow() -> None:
@@ -229,7 +245,7 @@ def test_something_that_must_change_makes_a_draft(runner: Runner) -> None:
 
 def test_configuration_that_cannot_be_loaded_fails_the_job(runner: Runner) -> None:
     runner.work.write("pyproject.toml", "[tool.patchgen]\nsearch_root = 1\n")
-    told = runner.step("Upgrade", 2, TO="2.0", PINS="")
+    told = runner.step("Upgrade", 2, TO="2.0", PINS="", HISTORY="")
     assert '"exit_code": 2' in told
 
 

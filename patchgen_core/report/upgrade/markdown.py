@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
+from patchgen_core.report.upgrade.causes import TITLE, list_causes
 from patchgen_core.report.upgrade.texts import (
     Part,
     Step,
@@ -55,7 +56,8 @@ def upgrade_markdown(
     summary = f"{escape(risk_counts(report)).capitalize()}. {escape(origins(report))}".rstrip()
     blocks = [_unabridged([title, "", summary])]
     blocks += [_unabridged([paragraph]) for paragraph in more]
-    blocks += [_unabridged(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
+    parts = (_problems(report.failed), _steps(steps), _causes(report), _table(report))
+    blocks += [_unabridged(lines) for lines in parts if lines]
     for config in report.configs:
         if config.risk != "safe":
             blocks.append(_MarkdownBlock(*("\n".join(_config(config, is_whole)) for is_whole in (True, False))))
@@ -122,6 +124,13 @@ def _steps(steps: Iterable[Step]) -> list[str]:
         if len(step.places) > _MOST_PLACES:
             lines.append(f"- and {len(step.places) - _MOST_PLACES} more")
     return lines
+
+
+def _causes(report: UpgradeReport) -> list[str]:
+    causes = list_causes(report)
+    lines = [f"- {escape(str(cause))}" for cause in causes[:_MOST_PLACES]]
+    lines += [f"- and {len(causes) - _MOST_PLACES} more"] if len(causes) > _MOST_PLACES else []
+    return [f"**{TITLE}:**", "", *lines] if lines else []
 
 
 def _table(report: UpgradeReport) -> list[str]:

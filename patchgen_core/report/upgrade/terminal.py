@@ -9,6 +9,7 @@ from rich.text import Text
 
 from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
+from patchgen_core.report.upgrade.causes import TITLE, list_causes
 from patchgen_core.report.upgrade.texts import (
     Part,
     Step,
@@ -101,7 +102,8 @@ def _print_code(console: Console, part: Part, verbose: bool, is_known: bool) -> 
 def print_steps(
     console: Console, report: UpgradeReport, steps: Sequence[Step], command: str = "", verbose: bool = False
 ) -> None:
-    """Print what to do next, beginning with the command that applies what can be merged, if there is one."""
+    """Print what to do next, beginning with the command that applies what can be merged, if there is one; then which
+    of upstream's changes it comes from, where that is known."""
     if is_same(report):
         line = Text(f"The generated files are of {report.distribution} {report.new} already.", "green")
         console.print(Text("\n").append(line), soft_wrap=True)
@@ -111,6 +113,12 @@ def print_steps(
         console.print()
     for step in steps:
         _print_step(console, step, verbose)
+    if causes := list_causes(report):
+        console.print(Text(f"{TITLE}:", "bold"), soft_wrap=True)
+    for cause in causes if verbose else causes[:_MOST_PLACES]:
+        console.print(Text(f"  {cause}"), soft_wrap=True)
+    if len(causes) > _MOST_PLACES and not verbose:
+        console.print(Text(f"  and {len(causes) - _MOST_PLACES} more; -v shows all", "dim"), soft_wrap=True)
 
 
 def _print_step(console: Console, step: Step, verbose: bool) -> None:
