@@ -28,7 +28,8 @@ from typing import Any
 from benchmarks.replay_figures import write_figures
 from benchmarks.replay_gate import judge_release
 from benchmarks.replay_judge import Judged, judge, table
-from benchmarks.replay_steps import PatchRecord, StepRecord, take_step
+from benchmarks.replay_records import PatchRecord, StepRecord
+from benchmarks.replay_steps import take_step
 from benchmarks.replay_walks import RELEASES, Walk, choose_walks, join_models, make_start, people_wrote
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files

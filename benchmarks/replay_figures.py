@@ -19,13 +19,20 @@ HEAD = """\
 # The replay's figures: `python -m benchmarks.replay --figures benchmarks/replay_figures.txt` writes them.
 # walk | release | kind of patch | what upstream changed | outcome | judged by | patches"""
 OUTCOMES = ("right", "conflict", "wrong", "not judged")
-GROUPS = {"step": "project, and the release that it came to", "kind": "kind of patch", "change": "upstream's change"}
+GROUPS = {
+    "step": "project, and the release that it came to",
+    "kind": "kind of patch",
+    "change": "upstream's change",
+    "by": "judged by",
+}
 """What tables have their rows by, and what these are called."""
 LABELS = {
     "none": "nothing",
     "layout": "layout or docstring",
     "gone": "renamed or gone",
     "not there": "it has no such target: added, or inherited",
+    "people": "people, who wrote the same code",
+    "rules": "generating and the contract rules",
     "together": "**together**",
 }
 """What rows are called, where that is not what is counted."""
@@ -37,7 +44,7 @@ class Figure:
     """How many patches of a walk came to the same at a release.
 
     Attributes:
-        by: ``parity``, or ``rules`` for generating and the contract rules.
+        by: ``people`` who wrote the same code, ``parity``, or ``rules`` for generating and the contract rules.
     """
 
     walk: str

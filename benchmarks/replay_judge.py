@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.replay_steps import PatchRecord, StepRecord
+from benchmarks.replay_records import PatchRecord, StepRecord
 
 Outcome = Literal["right", "conflict", "wrong", "not judged"]
 KINDS = {"class_replacement": "class replaced", "function_replacement": "function replaced"}
@@ -23,7 +23,8 @@ class Judged:
 
     Attributes:
         why: of a conflict, what a person was told; of what is wrong, what is red.
-        by: what judged it: ``parity``, or ``rules`` for generating and the contract.
+        by: what judged it: ``people``, whose own next version has the same code; ``parity``; or ``rules`` for
+            generating and the contract.
     """
 
     record: PatchRecord
@@ -61,7 +62,7 @@ def _judge(record: PatchRecord, step: StepRecord, red: Mapping[str, Sequence[str
         if record.config in step.ended:
             why = step.ended[record.config]
             return Judged(record, "conflict" if record.target in why else "not judged", why, by)
-        return Judged(record, "right", "", by)
+        return Judged(record, "right", "", "people" if record.is_as_people_wrote else by)
     named = {
         r.target for r in step.patches if r.config == record.config and any(r.target in text for text in findings)
     }

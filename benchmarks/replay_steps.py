@@ -6,18 +6,15 @@ A patch that needs a person is left out from then on, so that what comes after i
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.build.artifacts import make_outcomes
-from patchgen_core.checks.contract.run import Contracts
-from patchgen_core.config.loading import LoadedConfig
-from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.files import write_files
+from benchmarks.replay_leaving import Leaving, describe_problem, make_all
+from benchmarks.replay_records import PatchRecord, StepRecord
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
-from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase
 from patchgen_core.upgrade.upgrading import upgrade
@@ -26,51 +23,6 @@ from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.releases import Release, Releases
 from tests.upgrade.older import code
 from tools.upgrade_walk import has_only_other_names
-
-ROUNDS = 6
-"""How often patches are left out of a config until it generates."""
-
-
-@dataclass(frozen=True)
-class PatchRecord:
-    """What a step said of one patch, and did with it.
-
-    Attributes:
-        kind: the patch's, as in the header of the generated file.
-        change: what upstream did to the target: see `upstream_change`.
-        how: ``nothing`` to carry over, ``has it`` already, ``kept`` where upstream deprecated the target,
-            ``rewritten`` names or places, merged by ``lines`` or ``syntax``; ``conflict`` where a person is needed;
-            ``fell`` with one.
-        reasons: why a person is needed.
-        asked: what a person is asked to look at beside that, other than what a clean merge settles.
-        is_as_people_wrote: whether it has the code that people wrote for this release; None where that is not known.
-    """
-
-    config: str
-    target: str
-    kind: str
-    change: str
-    verdict: str
-    how: str
-    reasons: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
-    is_as_people_wrote: bool | None = None
-
-
-@dataclass(frozen=True)
-class StepRecord:
-    """One step.
-
-    Attributes:
-        broken: by config, what is wrong with it that the report does not have: it does not generate, or breaks a rule.
-        ended: the configs that go no further, each with the first of all that is wrong with it.
-    """
-
-    old: str
-    new: str
-    patches: tuple[PatchRecord, ...]
-    broken: Mapping[str, tuple[str, ...]]
-    ended: Mapping[str, str]
 
 
 def take_step(
@@ -98,8 +50,8 @@ def take_step(
         for config in report.configs
         for patch in config.patches
     ]
-    told = {config.config: {*map(_describe, config.problems)} for config in report.configs}
-    step = _Leaving(project, release, before, told)
+    told = {config.config: {*map(describe_problem, config.problems)} for config in report.configs}
+    step = Leaving(project, release, before, told)
     records, now = step.run(records, {loaded.label for loaded in selection.configs})
     if stopped := {label for label in now if step.new_texts(label, now)}:
         _carry_on(project, releases, release, old, stopped)
@@ -237,122 +189,6 @@ def _signatures(node: ast.AST) -> list[str]:
 def _decorators(node: ast.AST) -> list[str]:
     owners = (inner for inner in ast.walk(node) if isinstance(inner, (ast.ClassDef, ast.FunctionDef)))
     return [ast.dump(decorator) for owner in owners for decorator in owner.decorator_list]
-
-
-# --- what is left out ------------------------------------------------------------------------------
-
-
-def make_all(project: Project, configs: Sequence[LoadedConfig], release: Release) -> dict[str, tuple[str, ...]]:
-    """Write the generated files of configs against a release; returns what is wrong with them, without lines."""
-    there = replace(project, upstream=(release.folder,))
-    return {label: tuple(_describe(p) for p in problems) for label, problems in _make(there, configs).items()}
-
-
-def _make(project: Project, configs: Sequence[LoadedConfig]) -> dict[str, list[Problem]]:
-    sources = SourceCache()
-    contracts = Contracts(project, sources)
-    problems: dict[str, list[Problem]] = {}
-    for outcome in make_outcomes(project, configs, sources):
-        problems[outcome.label] = list(outcome.problems)
-        if outcome.artifact is not None:
-            problems[outcome.label] += contracts.examine(outcome.artifact, outcome.path).errors
-            write_files(outcome.artifact.output(save_diff=True))
-    return problems
-
-
-def _describe(problem: Problem) -> str:
-    words = problem.title.split()
-    return " ".join(word for before, word in zip(["", *words], words) if before != "line")
-
-
-@dataclass(frozen=True)
-class _Leaving:
-    """Leaves out the patches that need a person, and those that do not generate without them.
-
-    Attributes:
-        before: by config, what was wrong with it at the old release.
-        told: by config, what the report said is wrong with it at the new one.
-    """
-
-    project: Project
-    release: Release
-    before: Mapping[str, Collection[str]]
-    told: Mapping[str, Collection[str]]
-
-    def new_texts(self, label: str, problems: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-        """What is wrong with a config and was not before."""
-        return tuple(sorted({*problems.get(label, ())} - {*self.before.get(label, ())}))
-
-    def run(
-        self, records: Sequence[PatchRecord], wanted: Collection[str]
-    ) -> tuple[list[PatchRecord], dict[str, tuple[str, ...]]]:
-        """The records of patches after that, and what is wrong with the configs then; makes all that are wanted."""
-        targets = {(r.config, r.target) for r in records if r.how == "conflict" and r.config in wanted}
-        hit = {config for config, _ in targets}
-        reasons: dict[tuple[str, str], str] = {}
-        there = replace(self.project, upstream=(self.release.folder,))
-        problems: dict[str, list[Problem]] = {}
-        affected = {*wanted}
-        for _ in range(ROUNDS):
-            for loaded in self._configs(affected):
-                drop(loaded, [target for config, target in targets if config == loaded.label])
-            configs = self._configs(affected)
-            problems |= _make(there, configs)
-            blamed = [found for c in configs for found in self._blamed(c, problems[c.label], c.label in hit)]
-            reasons |= {key: text for key, text in blamed if text in self.told[key[0]]}
-            hit |= {config for config, _ in reasons}
-            targets = {key for key, _ in blamed}
-            affected = {config for config, _ in targets}
-            if not affected:
-                break
-        present = {(c.label, patch.target) for c in self._configs(wanted) for patch in c.config.patches}
-        results = []
-        for record in records:
-            key = record.config, record.target
-            if key in reasons and record.how != "conflict":
-                record = replace(record, how="conflict", reasons=(reasons[key],))
-            elif record.how != "conflict" and key not in present and record.config in hit:
-                record = replace(record, how="fell")
-            results.append(record)
-        unloaded = "; ".join(problem.title for problem in select_configs(self.project).failed)
-        texts = {label: (f"does not load: {unloaded}",) for label in wanted if label not in problems}
-        return results, {**texts, **{label: tuple(map(_describe, each)) for label, each in problems.items()}}
-
-    def _configs(self, wanted: Collection[str]) -> list[LoadedConfig]:
-        return [loaded for loaded in select_configs(self.project).configs if loaded.label in wanted]
-
-    def _blamed(
-        self, loaded: LoadedConfig, problems: Iterable[Problem], is_hit: bool
-    ) -> Iterator[tuple[tuple[str, str], str]]:
-        """The patches of a config that new problems are about: those that were told, and, where something was left
-        out already, all others as well."""
-        for problem in problems:
-            text = _describe(problem)
-            if text not in self.before.get(loaded.label, ()) and (is_hit or text in self.told[loaded.label]):
-                yield from (((loaded.label, target), text) for target in _blamed(loaded, [problem]))
-
-
-def _blamed(loaded: LoadedConfig, problems: Iterable[Problem]) -> set[str]:
-    """The targets of the patches that problems are about: of the last that is declared before the line."""
-    found = set()
-    for problem in problems:
-        place = problem.location
-        lines = [
-            (patch.location.line, patch.target)
-            for patch in loaded.config.patches
-            if place and patch.location and patch.location.file == place.file and patch.location.line <= place.line
-        ]
-        found |= {max(lines)[1]} if lines else set()
-    return found
-
-
-def drop(loaded: LoadedConfig, targets: Sequence[str]) -> None:
-    """Have a config take back its patches on some targets."""
-    if targets:
-        names = ", ".join(map(repr, sorted(targets)))
-        line = f"{loaded.name}.patches[:] = [p for p in {loaded.name}.patches if p.target not in ({names},)]\n"
-        with loaded.path.open("a", encoding="utf-8") as file:
-            file.write(f"\n# What a person would have to carry over\n{line}")
 
 
 def _compare(records: Iterable[PatchRecord], project: Project, people: Path | None) -> list[PatchRecord]:

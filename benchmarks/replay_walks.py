@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.replay_steps import make_all
+from benchmarks.replay_leaving import make_all
 from patchgen_core.authoring.slim.slim import slim
 from patchgen_core.build.selection import Selection
 from patchgen_core.errors import PatchgenError

@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.replay_figures import GROUPS, Figure, read_figures, tabulate_outcomes, write_figures
 from benchmarks.replay_judge import Judged, judge, table
-from benchmarks.replay_steps import PatchRecord, StepRecord, upstream_change
+from benchmarks.replay_records import PatchRecord, StepRecord
+from benchmarks.replay_steps import upstream_change
 
 CONFIG = "zoo.toy.toy_gpu_patch_gen_config"
 CARRIED = PatchRecord(CONFIG, "Norm.forward", "method_override", "body", "changed", "lines")
@@ -34,6 +35,11 @@ class TestJudge:
         assert outcomes(judged) == {"Norm.forward": "right", "Attention.forward": "right", "rotate": "conflict"}
         assert {entry.by for entry in judged} == {"parity"}
         assert [entry.why for entry in judged] == ["", "", "both changed this"]
+
+    def test_code_that_people_wrote_too_is_judged_by_that(self) -> None:
+        alike, unlike = (replace(CARRIED, is_as_people_wrote=is_same) for is_same in (True, False))
+        assert [judge(step(record), {}, [CONFIG])[0].by for record in (alike, unlike)] == ["people", "parity"]
+        assert judge(step(alike), {CONFIG: ["Norm.forward is red"]})[0].outcome == "wrong"
 
     def test_a_clean_merge_that_is_red_is_wrong(self) -> None:
         judged = judge(step(CARRIED, UNTOUCHED), {CONFIG: ["parity: other logits"]}, [CONFIG])

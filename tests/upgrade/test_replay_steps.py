@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.replay_judge import judge
-from benchmarks.replay_steps import StepRecord, take_step
+from benchmarks.replay_records import StepRecord
+from benchmarks.replay_steps import take_step
 from patchgen_core.upstream.releases import Releases
 from tests.conftest import PREAMBLE, UPSTREAM, Workspace
 from tests.upstream.wheels import make_wheel
@@ -90,5 +91,12 @@ def test_what_apply_leaves_for_after_a_conflict_is_carried_over_then(work: Works
     changes = ("class Unused:\n    pass", ""), ("        if isinstance(x, Unused):\n            return x\n", "")
     config = 'config.exclude_from_output("Unused")\n' + norm + HEAD.replace("**kwargs", "labels=None")
     step, outcomes = take(work, config, *changes, ("return x * 1", "return x * 2"))
+    assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
+    assert step.ended == {}
+
+
+def test_what_a_config_takes_out_for_a_patch_that_is_left_out_stays_then(work: Workspace) -> None:
+    config = 'config.exclude_from_output("Unused")\n' + NORM + HEAD
+    step, outcomes = take(work, config, ("return x * 1", "return x * 2"))
     assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
     assert step.ended == {}
