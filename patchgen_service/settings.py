@@ -142,6 +142,8 @@ class ServiceSettings:
         isolation: ``auto`` takes what works of ``bubblewrap`` and ``podman``, in this order.
         index_url: the package index that is asked for releases, and that environments are installed from.
         cluster: address of the Ray cluster that does what takes long in runs of trusted repositories; empty for none.
+        history: a clone of transformers on this machine, whose history tells which of its changes is behind what is
+            left of an upgrade; empty for none.
         release_requests: cron expression of when repositories get the pull request for a release; empty for never.
         file: where this was read; none where there was no file.
     """
@@ -156,6 +158,7 @@ class ServiceSettings:
     isolation: str = "auto"
     index_url: str = _PACKAGE_INDEX
     cluster: str = ""
+    history: str = ""
     release_requests: str = "0 6 * * 1"
     limits: RunLimits = RunLimits()
     calls: CallLimits = CallLimits()

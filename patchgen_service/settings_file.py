@@ -205,6 +205,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "isolation": (lambda name: name in _ISOLATIONS, f"one of {', '.join(_ISOLATIONS)}"),
     "cluster": (lambda text: not text or text.startswith(SCHEME), "an address such as ray://host:10001"),
+    "history": (lambda text: not text or text.startswith("/"), "the whole path of a clone of transformers"),
     "public_url": (lambda url: not url or _is_url(url, ("http", "https")), "an address that begins with https://"),
     "database": (
         lambda url: not url or _is_url(url, ("sqlite", "postgresql")),

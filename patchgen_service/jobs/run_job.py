@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import threading
 import time
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
@@ -207,6 +208,7 @@ def make_workplace(settings: ServiceSettings, context: JobContext) -> Workplace:
         _read_limits(limits, limits.install_seconds),
         settings.pip_index,
         settings.cluster,
+        Path(settings.history) if settings.history else None,
     )
 
 

@@ -31,6 +31,7 @@ class Workplace:
         install_limits: of making an environment.
         index: URL of the package index; empty for pip's own.
         cluster: address of the Ray cluster that trusted repositories are checked on; empty for none.
+        history: a clone of transformers with its history; None for none.
     """
 
     work: Path
@@ -41,6 +42,7 @@ class Workplace:
     install_limits: Limits = field(default_factory=Limits)
     index: str = ""
     cluster: str = ""
+    history: Path | None = None
 
 
 class _RunProblem(Exception):

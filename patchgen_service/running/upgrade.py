@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,6 +21,9 @@ from patchgen_service.running.run import Workplace
 
 _MUST_CHANGE = "must change"
 _LARGEST_FILE = 8 << 20
+_OPTIONS = ("--offline", "--apply", "--allow-dirty", "--no-gate", "--json")
+_TRUSTING = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+"""Has Git read a clone that is another user's, as the history is in a box."""
 _PIN = re.compile(r"^(\s*transformers\s*==\s*)[^\s;#]+", re.IGNORECASE | re.MULTILINE)
 
 
@@ -46,12 +49,18 @@ class _Problem(Struct):
     file: str | None = ""
 
 
+class _Commit(Struct):
+    subject: str
+    pull_request: int | None = None
+
+
 class _Finding(Struct):
     kind: str
     about: str
     relation: str
     risk: str
     detail: str | None = ""
+    commits: list[_Commit] = []
 
 
 class _Merge(Struct):
@@ -132,24 +141,35 @@ def _upgrade_project(
     folder: Path, project: str, version: str, environment: PythonEnvironment, kind: Kind, place: Workplace
 ) -> _Report:
     """Run the upgrade, which finds the release in the environment and the one before in the generated files."""
+    history = place.history if place.history is not None and place.history.is_dir() else None
     variables = {
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(_TRUSTING if history is not None else {}),
         **({} if kind == "none" else {CACHE_FOLDER: "/tmp/patchgen-cache"}),
     }
     if not (folder / project).is_dir():
         raise UpgradeFailed(f"The commit has no folder '{project}'.")
     box = Box(
         folder / project,
-        environment.readable,
+        {**environment.readable, **({history: history} if history is not None else {})},
         writable=(folder,),
         hidden=place.hidden,
         environment=variables,
         limits=place.limits,
     )
+    command = [str(environment.python), "-m", "patchgen_core", "upgrade", "--to", version, *_OPTIONS]
+    if history is not None:
+        try:
+            return _run_upgrade(project, kind, box, [*command, "--history", str(history)])
+        except UpgradeFailed:  # a history that lacks a release is no reason to do without the rest
+            pass
+    return _run_upgrade(project, kind, box, command)
+
+
+def _run_upgrade(project: str, kind: Kind, box: Box, command: Sequence[str]) -> _Report:
     lines: list[bytes] = []
-    options = ["--to", version, "--offline", "--apply", "--allow-dirty", "--no-gate", "--json"]
-    exit = run_command(kind, box, [str(environment.python), "-m", "patchgen_core", "upgrade", *options], lines.append)
+    exit = run_command(kind, box, command, lines.append)
     if exit.message:
         raise UpgradeFailed(f"The upgrade of '{project}' was ended. {exit.message}")
     try:
@@ -201,7 +221,12 @@ def _explain(patch: _Patch) -> str:
 
 def _describe(finding: _Finding) -> str:
     name = finding.about.rpartition(".")[2] if finding.relation == "target" else finding.about
-    return f"{name} {finding.kind}{': ' if finding.detail else ''}{finding.detail or ''}"
+    text = f"{name} {finding.kind}{': ' if finding.detail else ''}{finding.detail or ''}"
+    if not finding.commits:
+        return text
+    commit = finding.commits[0]
+    number = f"#{commit.pull_request} " if commit.pull_request is not None else ""
+    return f"{text} (upstream's {number}{commit.subject})"
 
 
 def _from_root(project: str, path: str) -> str:

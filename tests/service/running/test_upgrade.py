@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from service_samples import GitProject
 
+from patchgen_core.upstream.module import find_upstream
 from patchgen_service.environments import PythonEnvironment
 from patchgen_service.isolation.box import MEBIBYTE, Limits
 from patchgen_service.isolation.probe import Isolation
@@ -21,6 +24,8 @@ from tests.service.running.test_release_study import make_old_release
 
 LIMITS = Limits(seconds=120, memory=2048 * MEBIBYTE, processes=64, disk=64 * MEBIBYTE)
 NEW = version("transformers")
+LLAMA_MODULE = "transformers.models.llama.modeling_llama"
+LLAMA_FILE = f"{LLAMA_MODULE.replace('.', '/')}.py"
 LLAMA = """
 from patchgen import PatchConfig
 
@@ -68,9 +73,15 @@ def project(old_project: GitProject, tmp_path: Path) -> GitProject:
     return old_project.copy_to(tmp_path / "repository")
 
 
-def _upgrade(project: GitProject, folder: Path, environment: PythonEnvironment | None = None) -> UpgradeWork:
+def _upgrade(
+    project: GitProject,
+    folder: Path,
+    environment: PythonEnvironment | None = None,
+    history: Path | None = None,
+) -> UpgradeWork:
     order = RunOrder("upgrade-1", "acme/models", "url", "a" * 40, projects=("sub",), transformers=NEW)
     place = Workplace(folder / "work", folder / "environments", Isolation("bubblewrap"), (folder / "data",), LIMITS)
+    place = replace(place, history=history)
     own = environment or PythonEnvironment(Path(sys.executable))
     return upgrade_checkout(project.folder, order, own, "bubblewrap", place)
 
@@ -95,6 +106,29 @@ def test_what_merges_is_carried_and_the_rest_is_told_by_its_cause(project: GitPr
     ]
     assert NEW.encode() in work.files["sub/models/qwen2/generated/patched_modeling_qwen2.py"]
     assert work.rest == {"reset gone": ("sub/models/llama/llama_patch_gen_config.py",)}
+
+
+def test_the_rest_says_which_change_of_upstreams_it_was_where_a_clone_is_there(
+    old_project: GitProject, tmp_path: Path
+) -> None:
+    history = tmp_path / "history"
+    old = make_old_release(tmp_path / "old") / LLAMA_FILE
+    for text, message, tag in (
+        (old.read_text(), "Begin", "v5.1.0"),
+        (find_upstream(LLAMA_MODULE).path.read_text(), "Norms keep what they have (#77)", f"v{NEW}"),
+    ):
+        path = history / "src" / LLAMA_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        who = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+        for command in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", message], ["tag", tag]):
+            subprocess.run(["git", *command], cwd=history, check=True)
+    work = _upgrade(old_project.copy_to(tmp_path / "first"), tmp_path, history=history)
+    assert list(work.rest) == ["reset gone (upstream's #77 Norms keep what they have)"]
+    subprocess.run(["git", "tag", "--delete", f"v{NEW}"], cwd=history, check=True, capture_output=True)
+    for clone in (history, tmp_path / "nowhere"):
+        other = old_project.copy_to(tmp_path / f"again-{clone.name}")
+        assert list(_upgrade(other, tmp_path, history=clone).rest) == ["reset gone"]
 
 
 @pytest.mark.parametrize(
