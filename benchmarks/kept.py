@@ -4,20 +4,27 @@ when a goal is missed.
 The first run keeps what it finds, which takes minutes where nothing is kept yet. Then runs of the gate and of
 ``python -c "import torch"`` follow in turn; the ratio is that of their medians. ``--edited`` adds runs in which the
 description of a patch of qwen3 is another one each time and the generated files are written anew; in the end these
-files are what they were. ``--models`` has the gate look at some folders of the zoo alone.
+files are what they were. ``--watched`` does so while ``patchgen watch --checks`` runs with the checks of the gate,
+and measures from the save until the last of them has told its result. ``--models`` has the gate look at some folders
+of the zoo alone.
 
-    python benchmarks/kept.py [--runs 5] [--edited] [--models qwen3]
+    python benchmarks/kept.py [--runs 5] [--edited] [--watched] [--models qwen3]
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import repeat
 from pathlib import Path
+
+from watch import Watch
 
 ROOT = Path(__file__).parents[1]
 TORCH = [sys.executable, "-c", "import torch"]
@@ -26,6 +33,8 @@ GOAL, EDITED_GOAL = 1.0, 4.0
 ZOO = Path("examples/zoo")
 EDITED = ZOO / "qwen3/qwen3_gpu_patch_gen_config.py"
 GENERATE = [sys.executable, "-m", "patchgen_core", "zoo.qwen3.qwen3_gpu_patch_gen_config"]
+WATCHED = "import,parity,sharded,converter"
+SECONDS_TO_WARM_UP = 60.0
 MARK = 'description="Op slot for the rotary embedding'
 
 
@@ -39,20 +48,48 @@ def run(command: Sequence[str]) -> tuple[float, str]:
     return seconds, done.stdout
 
 
-def measure_edited(gate: Sequence[str], runs: int) -> float:
-    """Seconds of a run of the gate after an edit of a patch, the median of several; the files are put back."""
+@contextmanager
+def edit_config(runs: int) -> Iterator[Iterator[Callable[[], None]]]:
+    """What saves the config with another text each time, so many times; the files are put back in the end."""
     files = [ROOT / EDITED, *sorted((ROOT / EDITED.parent / "generated").glob("*"))]
     before = {file: file.read_bytes() for file in files if file.is_file()}
-    seconds = []
+
+    def save() -> None:
+        text = before[ROOT / EDITED].decode().replace(MARK, f"{MARK} {time.time_ns()}")
+        (ROOT / EDITED).write_text(text, encoding="utf-8")
+
     try:
-        for _ in range(runs):
-            text = before[ROOT / EDITED].decode().replace(MARK, f"{MARK} {time.time_ns()}")
-            (ROOT / EDITED).write_text(text, encoding="utf-8")
-            run(GENERATE)
-            seconds.append(run(gate)[0])
+        yield repeat(save, runs)
     finally:
         for file, data in before.items():
             file.write_bytes(data)
+
+
+def measure_edited(gate: Sequence[str], runs: int) -> float:
+    """Seconds of a run of the gate after an edit of a patch, the median of several."""
+    seconds = []
+    with edit_config(runs) as saves:
+        for save in saves:
+            save()
+            run(GENERATE)
+            seconds.append(run(gate)[0])
+    return statistics.median(seconds)
+
+
+def measure_watched(runs: int) -> float:
+    """Seconds from the save of a config until the checks of a watch have told their results, the median of several."""
+    seconds = []
+    with edit_config(runs) as saves:
+        watch = Watch(ROOT, os.environ, "--checks", WATCHED, str(EDITED.parent))
+        try:
+            watch.until("Watching")
+            time.sleep(SECONDS_TO_WARM_UP)
+            for save in saves:
+                start = time.perf_counter()
+                save()
+                seconds.append(watch.until(" ok. Took ", 300) - start)
+        finally:
+            watch.stop()
     return statistics.median(seconds)
 
 
@@ -62,6 +99,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--edited", action="store_true", help="measure an edit of a patch as well")
     parser.add_argument("--models", default="", help="folders of the zoo, separated by commas (default: all)")
+    parser.add_argument("--watched", action="store_true", help="measure an edit during a watch as well")
     options = parser.parse_args()
     command = [*GATE, *(str(ZOO / model) for model in filter(None, options.models.split(",")))]
     first, _ = run(command)
@@ -74,6 +112,9 @@ def main() -> int:
         edited = measure_edited(command, options.runs)
         edited_ratio = edited / torch
         print(f"a patch of qwen3 edited {edited:.2f} s, ratio {edited_ratio:.2f} (goal: {EDITED_GOAL})")
+    if options.watched:
+        watched = measure_watched(options.runs)
+        print(f"the same during a watch {watched:.2f} s, ratio {watched / torch:.2f}")
     return int(ratio > GOAL or edited_ratio > EDITED_GOAL)
 
 

@@ -36,11 +36,11 @@ _BETWEEN_LOOKS = 0.0005
 
 
 class Watch:
-    """``patchgen --watch`` in a process."""
+    """``patchgen watch`` in a process, with arguments."""
 
-    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, environment: Mapping[str, str], *arguments: str) -> None:
         self._process = subprocess.Popen(
-            [*PATCHGEN, "--watch"], cwd=root, env=environment, stdout=subprocess.PIPE, text=True
+            [*PATCHGEN, "watch", *arguments], cwd=root, env=environment, stdout=subprocess.PIPE, text=True
         )
         self._lines: queue.Queue[tuple[float, str]] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -50,11 +50,11 @@ class Watch:
         for line in self._process.stdout:
             self._lines.put((time.perf_counter(), line))
 
-    def until(self, text: str) -> float:
+    def until(self, text: str, longest: float = _LONGEST) -> float:
         """When the first line was read that holds this text."""
         while True:
             try:
-                at, line = self._lines.get(timeout=_LONGEST)
+                at, line = self._lines.get(timeout=longest)
             except queue.Empty:
                 raise SystemExit(f"'{text}' was not printed") from None
             if text in line:
@@ -64,7 +64,7 @@ class Watch:
         """End it as a user does."""
         self._process.send_signal(signal.SIGINT)
         if code := self._process.wait(_LONGEST):
-            raise SystemExit(f"patchgen --watch ended with {code}")
+            raise SystemExit(f"patchgen watch ended with {code}")
 
 
 def unimported(root: Path) -> list[Path]:
