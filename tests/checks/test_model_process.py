@@ -14,7 +14,7 @@ import pytest
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
-from patchgen_core.checks.model_process.answering import model_heads, prepare_torch
+from patchgen_core.checks.model_process.answering import import_module, model_heads, prepare_torch
 from patchgen_core.checks.model_process.check import check_beside
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.parity.check import compare_model
@@ -199,6 +199,19 @@ def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: 
     assert f'File "{artifacts["hangs"].path}"' in said
     assert process is not None
     assert not Path(f"/proc/{process}").exists()
+
+
+def test_what_does_not_import_does_not_when_it_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its package imports it, and breaks off after that: it stays among the modules."""
+    (tmp_path / "acme_broken").mkdir()
+    (tmp_path / "acme_broken/__init__.py").write_text("from acme_broken import module\nraise OSError('no licence')\n")
+    (tmp_path / "acme_broken/module.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for _ in range(3):
+        with pytest.raises(OSError, match="no licence") as raised:
+            import_module("acme_broken.module")
+        files = [Path(entry.path) for entry in raised.traceback]
+        assert [file.name for file in files if file.is_relative_to(tmp_path)] == ["__init__.py"]
 
 
 @pytest.mark.slow

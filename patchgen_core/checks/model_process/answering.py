@@ -13,8 +13,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from types import ModuleType
+from dataclasses import dataclass, replace
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from patchgen_core.checks.imports.module_text import give_text
@@ -285,9 +285,29 @@ def generated_module(subject: GeneratedModule) -> ModuleType:
 
 
 def import_module(name: str) -> ModuleType:
-    """Import a module, whose seconds count as a phase of their own."""
+    """Import a module, whose seconds count as a phase of their own.
+
+    What failed once fails again: a package that breaks off leaves the modules that it had imported by then, and the
+    next attempt would find them.
+    """
+    if (failure := _failures.get(name)) is not None:
+        raise failure.error.with_traceback(failure.traceback)
     with phase("importing modules"), without_collector():
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except Exception as error:
+            _failures[name] = _Failure(error, error.__traceback__)
+            raise
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: Exception
+    traceback: TracebackType | None
+
+
+_failures: dict[str, _Failure] = {}
+"""Why modules could not be imported in this process, by name."""
 
 
 @functools.cache
