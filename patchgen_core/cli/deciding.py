@@ -149,7 +149,7 @@ class Session:
         while True:
             possible = [key for key, name in _CHOICES.items() if name in asked.choices]
             all_key = ["all"] if "a" in possible else []
-            edit_key = ["e"] if question.rebase.ours and not question.rebase.is_edit else []
+            edit_key = ["e"] if question.text else []
             back_key = ["b"] if number else []
             answer = self._read(*possible, *all_key, *edit_key, "s", "g", "p", "d", *back_key, "w", "q")
             if answer in _CHOICES and self._take(asked, asked.choices[_CHOICES[answer]], number):
@@ -209,8 +209,8 @@ class Session:
 
     def _edit(self, asked: _Asked, number: int) -> bool:
         """Have the text edited, from the last edit on or from the merge with its markers; true where that decides."""
-        rebase, before = asked.question.rebase, asked.choices.get("edit")
-        text = before.text if before is not None else rebase.marked or rebase.merged.text
+        before = asked.choices.get("edit")
+        text = before.text if before is not None else asked.question.text
         try:
             edited = edit_text(text, f"{asked.question.target.replace('.', '_')}.py")
         except PatchgenError as error:

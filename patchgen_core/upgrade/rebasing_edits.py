@@ -37,7 +37,9 @@ def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, so
     ours, text = edit.text, carried.edit.text
     if carried.conflict is not None:
         merged = Merged(ours, "syntax", (carried.conflict,), carried.notes)
-        return Rebase(location, ours, merged, "", mark_conflicts(ours, merged) if ours else "", is_edit=True)
+        marked = mark_conflicts(ours, merged) if ours else ""
+        declaration = _read_declaration(location, sources) if patch.used_at is None else ""
+        return Rebase(location, ours, merged, "", marked, is_edit=True, declaration=declaration)
     arguments = tuple(_argument_changes(patch, carried.edit.patch, patch.location))
     needs: tuple[str, ...] = ()
     if text != ours:
@@ -47,6 +49,16 @@ def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, so
     diff = unified_diff(before, after, name, f"{name} (carried over)") if before != after else ""
     merged = Merged(text, "same" if text == ours else "syntax", (), carried.notes)
     return Rebase(location, ours, merged, diff, "", needs, True, arguments)
+
+
+def _read_declaration(location: Location, sources: SourceCache) -> str:
+    """The statement of a config that declares an edit, as it stands there; empty for one that is no statement of the
+    module."""
+    source = sources.get(Path(location.file))
+    for node in source.tree.body:
+        if source.first_line(node) <= location.line <= source.last_line(node):
+            return "\n".join(source.lines[source.first_line(node) - 1 : source.last_line(node)])
+    return ""
 
 
 def _argument_changes(old: Patch, new: Patch, location: Location) -> Iterator[ArgumentChange]:

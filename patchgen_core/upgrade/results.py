@@ -191,6 +191,7 @@ class Rebase:
         statements: where all edits of a target were carried over as one, what takes the place of their declarations;
             the merged text is then that of the whole target.
         name: the name that a call of the config has to say instead; nothing else changes then.
+        declaration: of an edit with a conflict, what declares it; empty where several targets share it.
     """
 
     location: Location
@@ -203,6 +204,7 @@ class Rebase:
     arguments: tuple[ArgumentChange, ...] = ()
     statements: tuple[StatementChange, ...] = ()
     name: NameChange | None = None
+    declaration: str = ""
 
     @property
     def noun(self) -> str:

@@ -287,3 +287,49 @@ def test_conflict_that_was_solved_once_is_proposed_for_its_sibling(deciding: Dec
         config = deciding.config.with_name(f"{name}_patch_gen_config.py")
         assert f"    {THEIRS}\n    total = scaled\n    count(total)  # ours" in config.read_text()
     assert f'"{THEIRS}"' in shared.read_text()
+
+
+EDIT = """
+@config.edit_method("Norm.forward", at="scaled = kept * 1", description="Thrice")
+def thrice(kept):
+    scaled = kept * 3  # ours
+
+
+config.replace_code("Head.forward", "x + 1", "x + 3")
+"""
+
+
+@pytest.fixture
+def editing(deciding: Deciding) -> Deciding:
+    """Two edits whose places upstream changes."""
+    deciding.work.upstream(OLD)
+    deciding.work.config(EDIT)
+    fix(deciding.work.check())
+    deciding.commit()
+    new = OLD.replace("scaled = kept * 1", "offset = 0\n        scaled = kept * 2 + offset")
+    deciding.release(new.replace("x + 1", "x + 2"))
+    return deciding
+
+
+def test_edit_with_a_conflict_is_edited_or_goes(editing: Deciding, tmp_path: Path) -> None:
+    editor = tmp_path / "editor.py"
+    code = "path.write_text(path.read_text().replace('kept * 1', 'kept * 2 + offset').replace('kept * 3', 'kept * 6'))"
+    editor.write_text(f"import pathlib, sys\npath = pathlib.Path(sys.argv[1])\n{code}\n")
+    terminal = editing.terminal("--no-gate", EDITOR=f"{sys.executable} {editor}", VISUAL="")
+    shown = terminal.until(PROMPT)
+    assert EDIT.strip().partition("\n\n")[0] in shown, "the edit as it stands there"
+    sides = ["<<<<<<< ours", "scaled = kept * 3  # ours", "||||||| base", "scaled = kept * 1"]
+    assert "\n".join([*sides, "=======", "scaled = kept * 2 + offset", ">>>>>>> theirs", ""]) in shown
+    assert "take theirs fits" in shown
+    assert "[m] mine" not in shown
+    terminal.type("e")
+    answer(terminal, "t", "w")
+    assert terminal.end() == 0, terminal.text
+    assert terminal.text.endswith("Applied: 2 edits merged, 2 files generated.\n"), "nothing is left to do"
+    text = editing.config.read_text()
+    kept = EDIT.strip().partition("\n\n")[0].replace("kept * 1", "kept * 2 + offset").replace("kept * 3", "kept * 6")
+    assert kept in text
+    assert "replace_code" not in text
+    made = generated(editing.work).read_text()
+    assert "scaled = kept * 6  # ours" in made
+    assert "return x + 2" in made

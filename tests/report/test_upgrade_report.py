@@ -17,8 +17,8 @@ from rich.console import Console
 from patchgen_core.errors import Location, Problem
 from patchgen_core.report.upgrade.json import upgrade_data
 from patchgen_core.report.upgrade.markdown import LIMIT, upgrade_markdown
+from patchgen_core.report.upgrade.steps import next_steps
 from patchgen_core.report.upgrade.terminal import print_steps, print_upgrade
-from patchgen_core.report.upgrade.texts import next_steps
 from patchgen_core.upgrade.results import (
     ConfigVerdict,
     Conflict,

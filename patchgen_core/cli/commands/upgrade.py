@@ -20,7 +20,7 @@ from patchgen_core.workers.addresses import check_cluster
 if TYPE_CHECKING:
     from patchgen_core.config.loading import LoadedConfig
     from patchgen_core.errors import Location
-    from patchgen_core.report.upgrade.texts import Step
+    from patchgen_core.report.upgrade.steps import Step
     from patchgen_core.syntax.source import SourceCache
     from patchgen_core.upgrade.moved_lines import MovedLines
     from patchgen_core.upgrade.package_configs import PackageConfigs
@@ -219,7 +219,7 @@ class _Front:
         return self._exit_code()
 
     def _steps(self) -> list[Step]:
-        from patchgen_core.report.upgrade.texts import next_steps
+        from patchgen_core.report.upgrade.steps import next_steps
 
         if self.applied is None or self.shifts is None:
             return next_steps(self.report)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
 from patchgen_core.report.upgrade.causes import TITLE, list_causes
+from patchgen_core.report.upgrade.steps import Step
 from patchgen_core.report.upgrade.texts import (
     Part,
-    Step,
     applied_summary,
     describe_config,
     list_changes,

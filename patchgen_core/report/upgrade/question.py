@@ -13,6 +13,7 @@ from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.deciding.choices import Choice, Question
 from patchgen_core.upgrade.deciding.sides import split_marked
 from patchgen_core.upgrade.deciding.trials import Verdict
+from patchgen_core.upgrade.results import Conflict
 from patchgen_core.upgrade.writing.gating import GateRun
 
 _MARKS = {"<<<<<<< ": "green", "||||||| ": "yellow", "=======": "cyan", ">>>>>>> ": "cyan"}
@@ -45,8 +46,20 @@ def print_question(console: Console, question: Question, number: int, total: int
         return
     for conflict in rebase.merged.conflicts:
         console.print(Text.assemble(("conflict: ", "red"), conflict.reason))
+    if rebase.is_edit:
+        _title(console, "the edit")
+        console.print(Text(rebase.declaration), soft_wrap=True)
+        for conflict in rebase.merged.conflicts:
+            _title(console, "what it makes of its place, upstream's code there before, and now, without the edit")
+            _print_marked(console, _sides_text(conflict))
+        return
     _title(console, f"the {rebase.noun}, with what merges; the markers hold yours, upstream's before and now")
     _print_marked(console, rebase.marked if is_whole else _fold(rebase.marked))
+
+
+def _sides_text(conflict: Conflict) -> str:
+    sides = ("<<<<<<< ours", conflict.ours), ("||||||| base", conflict.base), ("=======", conflict.theirs)
+    return "\n".join([*(f"{mark}\n{text}" if text else mark for mark, text in sides), ">>>>>>> theirs"])
 
 
 def _title(console: Console, text: str) -> None:

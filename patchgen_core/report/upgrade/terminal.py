@@ -10,9 +10,9 @@ from rich.text import Text
 from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
 from patchgen_core.report.upgrade.causes import TITLE, list_causes
+from patchgen_core.report.upgrade.steps import Step
 from patchgen_core.report.upgrade.texts import (
     Part,
-    Step,
     applied_summary,
     describe_applying,
     describe_config,

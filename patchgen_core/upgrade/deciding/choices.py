@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,15 @@ from patchgen_core.errors import Location
 from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.source import is_python
 from patchgen_core.upgrade.deciding.sides import has_markers, split_marked, take_side
-from patchgen_core.upgrade.results import ConfigVerdict, Finding, Merged, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.results import (
+    ConfigVerdict,
+    Finding,
+    Merged,
+    PatchVerdict,
+    Rebase,
+    StatementChange,
+    UpgradeReport,
+)
 
 
 @dataclass(frozen=True)
@@ -57,11 +66,20 @@ class Question:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What can be chosen without writing anything: the clean merge, or either side of all conflicts."""
+        """What can be chosen without writing anything: the clean merge, or either side of all conflicts; of an edit
+        with a conflict, that it goes."""
         rebase = self.rebase
         if rebase.merged.is_clean:
             return (Choice("accept", rebase.merged.text),)
-        return tuple(_sides(rebase))
+        return (Choice("theirs", ""),) if rebase.is_edit else tuple(_sides(rebase))
+
+    @property
+    def text(self) -> str:
+        """What a person edits; empty where that is not possible."""
+        rebase = self.rebase
+        if rebase.is_edit:
+            return rebase.declaration
+        return rebase.marked or rebase.merged.text if rebase.ours else ""
 
 
 def _sides(rebase: Rebase) -> Iterator[Choice]:
@@ -79,9 +97,9 @@ def list_questions(report: UpgradeReport) -> list[Question]:
     for config in report.configs:
         for patch in config.patches:
             rebase = patch.rebase
-            if rebase is None or (rebase.is_edit and not rebase.merged.is_clean):
+            if rebase is None or (rebase.is_edit and not rebase.merged.is_clean and not rebase.declaration):
                 continue
-            if rebase.diff or patch.new_name or rebase.marked:
+            if rebase.diff or patch.new_name or not rebase.merged.is_clean:
                 groups.setdefault(rebase.location, []).append((config, patch, rebase))
     questions = []
     for group in groups.values():
@@ -106,9 +124,20 @@ def decide(rebase: Rebase, choice: Choice, needs: tuple[str, ...]) -> Rebase:
         return rebase
     note = f"a person chose: {choice.name}" if not choice.origin else f"a person chose what {choice.origin} has"
     merged = Merged(choice.text, "decided", (), (*rebase.merged.notes, note))
-    name = "replacement" if not rebase.is_edit else "edit"
-    diff = unified_diff(f"{rebase.ours}\n", f"{choice.text}\n", name, f"{name} (decided)")
+    if rebase.is_edit:
+        diff = unified_diff(f"{rebase.declaration}\n", f"{choice.text}\n", "edit", "edit (decided)")
+        change = StatementChange(rebase.location, split_statements(choice.text))
+        return replace(rebase, merged=merged, diff=diff, marked="", needs=needs, statements=(change,))
+    diff = unified_diff(f"{rebase.ours}\n", f"{choice.text}\n", "replacement", "replacement (decided)")
     return replace(rebase, merged=merged, diff=diff, marked="", needs=needs)
+
+
+def split_statements(text: str) -> tuple[str, ...]:
+    """The statements of a text, each with its decorators."""
+    lines = text.split("\n")
+    nodes = ast.parse(text).body
+    starts = [min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) for node in nodes]
+    return tuple("\n".join(lines[start - 1 : node.end_lineno]) for start, node in zip(starts, nodes))
 
 
 def settle_report(report: UpgradeReport, decided: dict[Location, Rebase]) -> UpgradeReport:

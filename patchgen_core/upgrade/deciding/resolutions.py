@@ -64,7 +64,7 @@ class Resolutions:
 
     def propose(self, question: Question) -> Choice | None:
         """What a replacement becomes if its conflicts are solved as the same ones were; None where one is new."""
-        parts = split_marked(question.rebase.marked)
+        parts = split_marked("" if question.rebase.is_edit else question.rebase.marked)
         entries = _read(self.path) if any(part.is_conflict for part in parts) else []
         lines: list[str] = []
         origins: dict[str, None] = {}
@@ -83,7 +83,7 @@ class Resolutions:
 
     def keep(self, question: Question, text: str) -> None:
         """Remember how the conflicts of a question were solved, as far as the text around them is as it was."""
-        solved = _solved(question.rebase.marked, text)
+        solved = _solved("" if question.rebase.is_edit else question.rebase.marked, text)
         new = [_resolution(part, result, _origin(question)) for part, result in solved]
         if new:
             self._write([*_without(_read(self.path), new), *new])
