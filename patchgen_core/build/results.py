@@ -74,6 +74,12 @@ class Artifact:
 
         return parse_source(self.path, self.text)
 
+    def use_source(self, source: SourceFile | None) -> None:
+        """Have the module been parsed already; with None, have it parsed again when it is asked for."""
+        self.__dict__.pop("source", None)
+        if source is not None:
+            self.__dict__["source"] = source
+
     @cached_property
     def base(self) -> str:
         """Upstream's text as the diff has it: what the project would generate without a patch, no header."""

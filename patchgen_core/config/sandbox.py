@@ -7,7 +7,7 @@ import importlib
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,7 @@ class _Importer:
     def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
         inputs, top = self.sandbox.inputs, name.partition(".")[0]
         try:
-            with import_path(self.sandbox.project):
+            with import_path(self.sandbox.project) if name not in sys.modules else nullcontext():
                 module = load()
         except BaseException:
             if is_absent(self.sandbox.project, top):

@@ -30,6 +30,11 @@ class Class:
         return self.node.name
 
 
+def named_bases(node: ast.ClassDef) -> list[str]:
+    """A class's name, and those of its bases that are plain names."""
+    return [node.name, *(base.id for base in node.bases if isinstance(base, ast.Name))]
+
+
 def resolution_order(cls: Class) -> tuple[Class | None, ...]:
     """A class and its bases in the order they are looked at; None for one that another module defines."""
     ancestors = list(_ancestors(cls, ()))

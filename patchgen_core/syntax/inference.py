@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from patchgen_core.syntax.classes import (
@@ -16,17 +16,19 @@ from patchgen_core.syntax.classes import (
     is_class_method,
     is_made_otherwise,
     makes_instances,
+    named_bases,
     resolution_order,
 )
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names, last_name, methods
-from patchgen_core.syntax.scopes import Growth, NameBinding, Scope
+from patchgen_core.syntax.scopes import Call, Growth, NameBinding, Scope
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
 
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])
 _PROPERTIES = frozenset(["property", "cached_property"])
 _BUILDERS = frozenset(["_from_config", "from_config", "from_pretrained"])
 _DEPTH = 40
+_CALLEES = "callees"
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,30 @@ class Callee:
     dotted: str
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What an answer depends on beside the statement that it is about.
+
+    Attributes:
+        names: names of the top level.
+        keys: other answers, which are remembered.
+    """
+
+    names: set[str] = field(default_factory=set)
+    keys: set[tuple[object, str]] = field(default_factory=set)
+
+    def all_names(self, asked_by: Mapping[tuple[object, str], Asked]) -> set[str]:
+        """The names that it depends on, those of other answers as well; each of these may depend on the other."""
+        names, waiting = set(self.names), list(self.keys)
+        seen = set(waiting)
+        while waiting:
+            other = asked_by[waiting.pop()]
+            names |= other.names
+            waiting += other.keys - seen
+            seen |= other.keys
+        return names
+
+
 class Inference:
     """Answers questions about one module; ``follow`` gives the definition behind an import, None where none is."""
 
@@ -59,6 +85,25 @@ class Inference:
         self._lines: dict[Class, tuple[Class | None, ...]] = {}
         self._methods: dict[tuple[Class, str, Class | None], tuple[Class, Function] | None] = {}
         self._cache: dict[tuple[object, str], tuple[Value, ...]] = {}
+        self._asked = Asked()
+        self._asked_by: dict[tuple[object, str], Asked] = {}
+
+    def callees_in(self, statement: ast.stmt) -> list[tuple[Call, tuple[Callee, ...]]]:
+        """Every call in a statement of the top level with what it may call."""
+        return self.module.kept(_CALLEES, statement, self._means, lambda: self._find_callees(statement))
+
+    def _find_callees(self, statement: ast.stmt) -> tuple[list[tuple[Call, tuple[Callee, ...]]], set[str]]:
+        """The same, and the names of the top level that this depends on."""
+        before, self._asked = self._asked, Asked()
+        callees = [(call, self.callees(call.node, call.scope)) for call in self.module.calls_in(statement)]
+        asked, self._asked = self._asked, before
+        return callees, asked.all_names(self._asked_by)
+
+    def _means(self, name: str) -> tuple[object, ...]:
+        """What a name of the top level means: the same as long as that is the same."""
+        index = self.module.index
+        bound = (index.definitions.get(name, ()), index.imports.get(name, ()), index.assigned.get(name, ()))
+        return (*map(tuple, bound), name in self.module.rebound, self._follow(name))
 
     def callees(self, call: ast.Call, scope: Scope) -> tuple[Callee, ...]:
         """What a call may call; empty when that is not evident."""
@@ -109,17 +154,21 @@ class Inference:
         The search starts behind ``after``, as ``super()`` in it does.
         """
         key = (cls, name, after)
+        line = self.bases(cls)
         if key not in self._methods:
-            line = self.bases(cls)
             start = line.index(after) + 1 if after is not None else 0
             self._methods[key] = _first_method(line[start:], name)
         return self._methods[key]
 
     def bases(self, cls: Class) -> tuple[Class | None, ...]:
         """A class and its bases in the order they are looked at; None for one that another module defines."""
-        if cls not in self._lines:
-            self._lines[cls] = resolution_order(cls)
-        return self._lines[cls]
+        line = self._lines.get(cls)
+        if line is None:
+            line = self._lines[cls] = resolution_order(cls)
+        for base in line:
+            if base is not None and base.module is self.module:
+                self._asked.names.update(named_bases(base.node))
+        return line
 
     def class_of(self, name: str) -> Class | None:
         """The class that a name of the top level stands for."""
@@ -130,15 +179,23 @@ class Inference:
             else None
         )
 
+    def _own_class(self, name: str) -> ast.ClassDef | None:
+        self._asked.names.add(name)
+        return self.module.cls(name)
+
     # --- expressions -------------------------------------------------------------------------------
 
     def _global(self, name: str) -> tuple[Module, ast.AST] | None:
+        self._asked.names.add(name)
         definition = self.module.definition(name) if name not in self.module.rebound else None
         return (self.module, definition) if definition is not None else self._follow(name)
 
     def _table(self, node: ast.expr, scope: Scope) -> ast.Dict | None:
         """The literal that a name of the top level stands for, as ``ATTENTION_CLASSES`` does."""
-        if not isinstance(node, ast.Name) or scope.find(node.id) is not None or node.id in self.module.rebound:
+        if not isinstance(node, ast.Name) or scope.find(node.id) is not None:
+            return None
+        self._asked.names.add(node.id)
+        if node.id in self.module.rebound:
             return None
         assigned = self.module.index.assigned.get(node.id, [])
         value = getattr(assigned[0], "value", None) if len(assigned) == 1 else None
@@ -148,7 +205,7 @@ class Inference:
         home = scope.find(name)
         if home is not None:
             if home.is_method and name == home.self_name and len(home.bound[name]) == 1:
-                cls = self.module.cls(home.cls)
+                cls = self._own_class(home.cls)
                 is_class = isinstance(home.node, FUNCTIONS) and (
                     is_class_method(home.node) or makes_instances(home.node)
                 )
@@ -211,9 +268,13 @@ class Inference:
     ) -> tuple[Value, ...]:
         """What a name or attribute may be, found out once; what depends on itself is not evident."""
         key = (holder, name)
+        self._asked.keys.add(key)
         if key not in self._cache:
             self._cache[key] = ()
+            before = self._asked
+            self._asked = self._asked_by[key] = Asked()
             self._cache[key] = _joined(find())
+            self._asked = before
         return self._cache[key]
 
     def _result(self, call: ast.Call, scope: Scope, depth: int) -> tuple[Value, ...]:
@@ -221,7 +282,7 @@ class Inference:
         function = call.func
         name = last_name(function)
         if name == "super" and not call.args and scope.cls and isinstance(function, ast.Name):
-            cls = self.module.cls(scope.cls)
+            cls = self._own_class(scope.cls)
             return (Value("super", Class(self.module, cls)),) if cls else ()
         if name in _LISTS and len(call.args) == 1:
             values = self.values(call.args[0], scope, depth + 1)

@@ -136,6 +136,11 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
             waiting += list(ast.iter_child_nodes(child))[::-1]
 
 
+def list_nodes(node: ast.AST) -> list[ast.AST]:
+    """A node and all that is below it."""
+    return list(ast.walk(node))
+
+
 def docstring_of(node: ast.AST) -> ast.stmt | None:
     """The statement that is a definition's docstring."""
     body: list[ast.stmt] = getattr(node, "body", [])

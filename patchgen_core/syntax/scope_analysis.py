@@ -15,21 +15,26 @@ _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Capture = ast.MatchAs | ast.MatchStar | ast.MatchMapping
 
 
-def find_scopes(tree: ast.Module) -> Scopes:
-    """The scopes of a module, and what stands in them."""
-    return _Analysis(tree).scopes
+def find_scopes(tree: ast.Module, has_lazy_annotations: bool | None = None) -> Scopes:
+    """The scopes of a module, and what stands in them.
+
+    Args:
+        has_lazy_annotations: whether annotations are not evaluated, where ``tree`` is a part of a module.
+    """
+    is_lazy = annotations_are_lazy(tree) if has_lazy_annotations is None else has_lazy_annotations
+    return _Analysis(tree, is_lazy).scopes
 
 
 class _Analysis:
     """One pass over a tree; a visitor is named for the type of the nodes that it takes, with their scope."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, has_lazy_annotations: bool) -> None:
         self.top = Scope(tree, "module")
         self.scopes = Scopes(self.top)
         self.owner = ""
         self.moment: Moment = "import"
         self.is_in_annotation = False
-        self.has_lazy_annotations = _has_lazy_annotations(tree)
+        self.has_lazy_annotations = has_lazy_annotations
         self._visit_all(tree.body, self.top)
         self._note_outer_bindings()
 
@@ -269,7 +274,8 @@ class _Analysis:
 _VISITORS = {name.removeprefix("visit_"): method for name, method in vars(_Analysis).items()}
 
 
-def _has_lazy_annotations(tree: ast.Module) -> bool:
+def annotations_are_lazy(tree: ast.Module) -> bool:
+    """Whether a module has annotations that are not evaluated, by its ``from __future__ import annotations``."""
     futures = (s for s in tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__")
     return any(alias.name == "annotations" for statement in futures for alias in statement.names)
 

@@ -36,7 +36,7 @@ _FEATURES = {
     "hints": f"{_ROOM}.lenses:list_hints",
 }
 """Where the question of each kind is answered: ``module:function``, of a workbench and a request."""
-_MOST_GARBAGE = 100_000
+_MOST_GARBAGE = 30_000
 """New objects after which cycles are looked for among them; among all, which takes a moment, where nobody waits."""
 
 

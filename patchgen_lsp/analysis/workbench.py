@@ -22,6 +22,7 @@ from patchgen_core.config.input_recording import Input
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
+from patchgen_lsp.analysis.generated_modules import GeneratedModules
 from patchgen_lsp.analysis.open_texts import OpenTexts
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
 
@@ -81,6 +82,7 @@ class Workbench:
         self._verdicts: dict[Path, Analysis] = {}
         self._contracts: tuple[int, Contracts] | None = None
         self._bases: dict[str, str] = {}
+        self._modules = GeneratedModules()
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Take note of unsaved texts, and of files that were written meanwhile."""
@@ -133,6 +135,9 @@ class Workbench:
         try:
             self.sources.get(path)
             outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path), known_bases=self._bases)
+            for outcome in outcomes:
+                if outcome.artifact is not None:
+                    self._modules.read(outcome.artifact)
             compared = [compare(outcome, with_diffs=False) for outcome in outcomes]
             results = [drift_result(result, with_diffs=False) for result in compared]
             results += list(self._examine(compared))
@@ -149,7 +154,10 @@ class Workbench:
     def contracts(self) -> Contracts:
         """What runs the rules, which reads what modules share once; a PatchgenError where settings name no rule."""
         if self._contracts is None or self._contracts[0] != self.sources.epoch:
-            self._contracts = (self.sources.epoch, Contracts(self.project, self.sources))
+            self._contracts = (
+                self.sources.epoch,
+                Contracts(self.project, self.sources, read_generated=self._modules.read),
+            )
         return self._contracts[1]
 
     def _examine(self, results: Iterable[ConfigResult]) -> Iterable[CheckResult]:

@@ -39,7 +39,7 @@ class Callers:
     @cached_property
     def evident(self) -> list[tuple[Call, tuple[Callee, ...]]]:
         """Every call with what it may call; with nothing where that is not evident."""
-        return [(call, self._inference.callees(call.node, call.scope)) for call in self._module.calls]
+        return [evident for statement in self._module.tree.body for evident in self._inference.callees_in(statement)]
 
     @cached_property
     def _by_callee(self) -> dict[str, list[Call]]:

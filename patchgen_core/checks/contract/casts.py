@@ -25,9 +25,9 @@ def casts_input(inference: Inference, function: Function, name: str, depth: int 
     scope = inference.module.scope_of(function)
     if scope is None or not depth:
         return False
-    parents = {id(child): node for node in inside(function) for child in ast.iter_child_nodes(node)}
+    parents = inference.module.fact(_find_parents, function)
     has_cast = False
-    for use in _uses(function, name):
+    for use in (node for node in inference.module.fact(_find_reads, function) if node.id == name):
         top, parent = _shaped(use, parents)
         if isinstance(parent, ast.Attribute) and parent.attr in _ASKING:
             continue
@@ -48,11 +48,15 @@ def casts_input(inference: Inference, function: Function, name: str, depth: int 
     return has_cast
 
 
-def _uses(function: Function, name: str) -> list[ast.Name]:
-    """Where a function reads a name, in order."""
-    names = (node for node in inside(function) if isinstance(node, ast.Name) and node.id == name)
-    loads = [node for node in names if isinstance(node.ctx, ast.Load)]
-    return sorted(loads, key=lambda node: (node.lineno, node.col_offset))
+def _find_parents(function: Function) -> dict[int, ast.AST]:
+    """What each node of a function's body is a child of, by the ``id`` of the node."""
+    return {id(child): node for node in inside(function) for child in ast.iter_child_nodes(node)}
+
+
+def _find_reads(function: Function) -> list[ast.Name]:
+    """Where a function reads names, in order."""
+    reads = [node for node in inside(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    return sorted(reads, key=lambda node: (node.lineno, node.col_offset))
 
 
 def _shaped(node: ast.expr, parents: dict[int, ast.AST]) -> tuple[ast.AST, ast.AST | None]:

@@ -22,7 +22,13 @@ ANY_NAME = frozenset(["__getattr__", "__getattribute__"])
 
 def own_members(cls: Class) -> frozenset[str] | None:
     """The methods and attributes that a class adds to those of its bases; None when some of them cannot be told."""
-    return cls.module.once(_own_members, cls.node)
+    module, node = cls.module, cls.node
+    is_only = module.cls(node.name) is node  # else what methods do may be in another class of the name
+    return module.fact(_read_members, node, module) if is_only else module.once(_own_members, node)
+
+
+def _read_members(node: ast.ClassDef, module: Module) -> frozenset[str] | None:
+    return _own_members(module, node)
 
 
 def _own_members(module: Module, node: ast.ClassDef) -> frozenset[str] | None:
@@ -90,31 +96,44 @@ class Lineage:
     outside: tuple[tuple[Module, ast.expr], ...]
 
 
-def find_lineage(subject: Subject, name: str) -> Lineage | None:
-    """What instances of a class may have; None when they may have anything."""
-    names: set[str] = set()
-    outside: list[tuple[Module, ast.expr]] = []
-    sides = ((subject.generated, subject.inference), (subject.upstream, subject.upstream_inference))
-    for module, inference in sides:
-        definitions = (node for nodes in module.index.definitions.values() for node in nodes)
-        for cls in (Class(module, node) for node in definitions if isinstance(node, ast.ClassDef)):
-            line = inference.bases(cls)
-            if not any(base is not None and base.name == name for base in line):
-                continue
-            for base in filter(None, line):
-                own = own_members(base)
-                if own is None or own & ANY_NAME or base.node.keywords or base.module.once(_is_open, base.node):
-                    return None
-                names |= own
-                outside += [(base.module, node) for node in base.node.bases if not _is_here(base.module, node)]
-    return Lineage(frozenset(names), tuple(outside))
+class Lineages:
+    """What instances of the classes of a generated module may have."""
+
+    def __init__(self, subject: Subject) -> None:
+        sides = ((subject.generated, subject.inference), (subject.upstream, subject.upstream_inference))
+        self._lines: dict[str, dict[Class, None]] = {}
+        for module, inference in sides:
+            for nodes in module.index.classes.values():
+                for node in nodes:
+                    line = tuple(filter(None, inference.bases(Class(module, node))))
+                    for base in line:
+                        self._lines.setdefault(base.name, {}).update(dict.fromkeys(line))
+        self._known: dict[str, Lineage | None] = {}
+
+    def find(self, name: str) -> Lineage | None:
+        """What instances of a class may have; None when they may have anything."""
+        if name not in self._known:
+            self._known[name] = self._find(name)
+        return self._known[name]
+
+    def _find(self, name: str) -> Lineage | None:
+        names: set[str] = set()
+        outside: list[tuple[Module, ast.expr]] = []
+        for base in self._lines.get(name, ()):
+            own = own_members(base)
+            is_open = own is None or own & ANY_NAME or base.node.keywords
+            if own is None or is_open or base.module.fact(_is_open, base.node, base.module):
+                return None
+            names |= own
+            outside += [(base.module, node) for node in base.node.bases if not _is_here(base.module, node)]
+        return Lineage(frozenset(names), tuple(outside))
 
 
 def _is_here(module: Module, base: ast.expr) -> bool:
     return isinstance(base, ast.Name) and module.cls(base.id) is not None
 
 
-def _is_open(module: Module, cls: ast.ClassDef) -> bool:
+def _is_open(cls: ast.ClassDef, module: Module) -> bool:
     """Whether the code of a class may give its instances attributes of any name."""
     functions = [(function, instance_name(function)) for function in all_methods(cls)]
     makers = [(f, instance) for f, instance in functions if f.name == "__init__"]

@@ -55,7 +55,8 @@ class Outputs:
     @cached_property
     def _constructing(self) -> list[ast.Call]:
         """The calls of the module that construct an output, in their order in the text."""
-        calls = [call.node for call in self.module.calls if self._is_output(call.node)]
+        by_name = self.module.calls_by_name.items()
+        calls = [c.node for name, calls in by_name if name[:1].isupper() for c in calls if self._is_output(c.node)]
         return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
     def with_recorded(self, dotted: str, function: Function) -> list[Construction]:
@@ -114,7 +115,7 @@ class Outputs:
     def usual(self, name: str) -> Construction | None:
         """What every construction of a class of this module passes."""
         cls = self.module.cls(name)
-        calls = [c.node for c in self.module.calls if last_name(c.node.func) == name] if cls else []
+        calls = [call.node for call in self.module.calls_by_name.get(name, ())] if cls else []
         constructions = [construction for call in calls if not (construction := self._read(call, None)).is_open]
         if cls is None or not constructions:
             return None

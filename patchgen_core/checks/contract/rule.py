@@ -177,10 +177,10 @@ class Subject:
         """Who calls the generated module's functions."""
         return Callers(self.inference, self.library, self.upstream.name.partition(".")[0], self.is_own)
 
-    @cached_property
+    @property
     def upstream_inference(self) -> Inference:
         """What the expressions of upstream's module are."""
-        return Inference(self.upstream)
+        return self.upstream.once(_infer, self.upstream.tree)
 
     @cached_property
     def replaced(self) -> tuple[Replaced, ...]:
@@ -234,6 +234,10 @@ class Subject:
                 if function is not None:
                     return definition[0], function
         return None
+
+
+def _infer(module: Module, tree: ast.Module) -> Inference:
+    return Inference(module)
 
 
 def _kind(function: Function) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -113,6 +113,7 @@ class Contracts:
     """Runs rules over the configs of a project; what they share is read once.
 
     ``select`` and ``ignore`` are as for :func:`choose_rules`; a PatchgenError when a setting names no rule.
+    ``read_generated`` gives the module that an artifact has, where another than the rules has parsed it.
     """
 
     def __init__(
@@ -121,8 +122,10 @@ class Contracts:
         sources: SourceCache,
         select: Sequence[str] | None = None,
         ignore: Sequence[str] = (),
+        read_generated: Callable[[Artifact], Module] | None = None,
     ) -> None:
         self.project, self.sources = project, sources
+        self._read_generated = read_generated
         self.rules = choose_rules(project, select, ignore)
         self._library = Library(project, sources)
         self._registries = Registries(sources)
@@ -188,7 +191,7 @@ class Contracts:
         upstream = self._upstream.get(source.path)
         if upstream is None or upstream.source is not source:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
-        generated = Module(artifact.source)
+        generated = self._read_generated(artifact) if self._read_generated is not None else Module(artifact.source)
         read = (self._library, self.kernels, self._registries, self._own_modules)
         return Subject(self.project, artifact, generated, upstream, *read)
 

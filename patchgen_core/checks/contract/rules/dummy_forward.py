@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.contract.casts import casts_input
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_name
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_name, list_nodes
 from patchgen_core.syntax.scopes import NameBinding, Scope
 from patchgen_core.syntax.signatures import signature_of
 
@@ -82,6 +82,10 @@ class _Dummy:
     is_cast: bool = False
 
     @property
+    def _nodes(self) -> list[ast.AST]:
+        return self.module.fact(list_nodes, self.function)
+
+    @property
     def _self(self) -> str:
         """What it calls its instance, also as a function that is a helper."""
         first = [argument.arg for argument in self.function.args.args[:1]]
@@ -92,7 +96,7 @@ class _Dummy:
         for node in [*self._cuts()][:1]:
             message = f"'{self.dotted}' cuts its result off from the parameters' gradients"
             yield Finding(message, _GRADIENT_HINT, node, self.dotted)
-        calls = [node for node in ast.walk(self.function) if isinstance(node, ast.Call)]
+        calls = [node for node in self._nodes if isinstance(node, ast.Call)]
         for call in calls:
             if numbers := self._numbers(call):
                 sizes = f"size{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
@@ -112,11 +116,11 @@ class _Dummy:
     def _cuts(self) -> Iterator[ast.AST]:
         """Where the parameters lose their part in what is returned."""
         yield from (node for node in self.function.decorator_list if decorator_name(node) in _WITHOUT_GRADIENT)
-        for block in (node for node in ast.walk(self.function) if isinstance(node, ast.With)):
+        for block in (node for node in self._nodes if isinstance(node, ast.With)):
             managers = [item.context_expr for item in block.items]
             runs_model = any(isinstance(node, ast.Call) and self._is_model(node.func) for node in ast.walk(block))
             yield from (node for node in managers if runs_model and decorator_name(node) in _WITHOUT_GRADIENT)
-        for statement in (node for node in ast.walk(self.function) if isinstance(node, ast.Return)):
+        for statement in (node for node in self._nodes if isinstance(node, ast.Return)):
             parts = [part for value in _parts(statement.value) for v in self._values(value) for part in _parts(v)]
             yield from (part for part in parts if isinstance(part, ast.Attribute) and part.attr in _CUTTING)
 
@@ -193,7 +197,7 @@ class _Dummy:
 
     def _holds_tokens(self, call: ast.Call) -> bool:
         """Whether a tensor is one of tokens, whose numbers are no sizes."""
-        for node in ast.walk(self.function):
+        for node in self._nodes:
             names: list[str] = []
             if isinstance(node, ast.Assign) and call in ast.walk(node.value):
                 names = [ast.unparse(target) for target in node.targets]
@@ -214,9 +218,9 @@ class _Dummy:
 
     def _cached(self) -> Iterator[ast.Attribute]:
         """The attributes of the model that hold inputs of a dummy forward; each once."""
-        called = {id(node.func) for node in ast.walk(self.function) if isinstance(node, ast.Call)}
+        called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         names = set()
-        for node in ast.walk(self.function):
+        for node in self._nodes:
             if not isinstance(node, ast.Attribute) or id(node) in called or not self._is_own(node):
                 continue
             is_made = isinstance(node.ctx, ast.Store) and self._is_assigned_a_tensor(node)
@@ -225,7 +229,7 @@ class _Dummy:
                 yield node
 
     def _is_assigned_a_tensor(self, target: ast.Attribute) -> bool:
-        assigned = [n for n in ast.walk(self.function) if isinstance(n, ast.Assign) and target in n.targets]
+        assigned = [n for n in self._nodes if isinstance(n, ast.Assign) and target in n.targets]
         inner = [n for statement in assigned for v in self._values(statement.value) for n in ast.walk(v)]
         return any(isinstance(node, ast.Call) and _maker(node) != "" for node in inner)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, inside, last_name
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, inside
 from patchgen_core.syntax.scopes import Scope
 
 _HANDED_OUT = frozenset(
@@ -69,7 +69,7 @@ def _hands_out(name: str) -> bool:
 def _is_called(module: Module, replaced: Replaced) -> bool:
     """Whether the module itself calls it, other than to hand its result on under the same name."""
     name = replaced.dotted.rpartition(".")[2]
-    owners = (call.owner for call in module.calls if last_name(call.node.func) == name)
+    owners = (call.owner for call in module.calls_by_name.get(name, ()))
     return any(owner.rpartition(".")[2] != name for owner in owners)
 
 

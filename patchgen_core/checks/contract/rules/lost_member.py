@@ -68,8 +68,7 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
     for owner, function in subject.callers.instances.functions():
         if bisect_left(lines, function.lineno) == bisect_right(lines, function.end_lineno or function.lineno):
             continue
-        attributes = [n for n in inside(function) if isinstance(n, ast.Attribute) and n.attr in names]
-        reads = [n for n in attributes if isinstance(n.ctx, ast.Load)]
+        reads = [node for node in subject.generated.fact(_find_reads, function) if node.attr in names]
         if not reads:
             continue
         scope = subject.generated.scope_of(function)
@@ -91,13 +90,19 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
                     yield Finding(message, hint, node, owner, patch.patch.location)
 
 
+def _find_reads(function: Function) -> list[ast.Attribute]:
+    attributes = (node for node in inside(function) if isinstance(node, ast.Attribute))
+    return [node for node in attributes if isinstance(node.ctx, ast.Load)]
+
+
 def _lines_with(source: SourceFile, words: set[str]) -> list[int]:
     """The numbers of the lines that have one of some names, in their order."""
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-    if source.text.isascii():
-        return [bisect_right(source.line_starts, match.start()) for match in pattern.finditer(source.text)]
-    lines = (unicodedata.normalize("NFKC", line) for line in source.lines)  # other letters may make the same name
-    return [number for number, line in enumerate(lines, 1) if pattern.search(line)]
+    lines = {bisect_right(source.line_starts, match.start()) for match in pattern.finditer(source.text)}
+    for number, line in enumerate(source.lines, 1):  # other letters may make the same name
+        if not line.isascii() and pattern.search(unicodedata.normalize("NFKC", line)):
+            lines.add(number)
+    return sorted(lines)
 
 
 def _never_run(subject: Subject, unreachable: dict[str, Unreachable], owner: str, function: Function) -> set[int]:

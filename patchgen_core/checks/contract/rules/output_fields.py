@@ -48,7 +48,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not constructed:
             continue
         recorded = ours.recorded(replaced.dotted, replaced.node)
-        set_later = {*recorded, *_set_later(replaced.node)}
+        set_later = {*recorded, *subject.generated.fact(_set_later, replaced.node)}
         compared, upstream_outputs = replaced, theirs
         elsewhere = subject.from_elsewhere(replaced.dotted) if replaced.upstream is None else None
         if elsewhere is not None:

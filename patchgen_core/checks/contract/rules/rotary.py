@@ -11,7 +11,7 @@ from patchgen_core.checks.contract.kernels import find_slots
 from patchgen_core.checks.contract.rotations import Kind, is_prepared, is_rotary, kinds_of
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, Function
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, last_name
 from patchgen_core.syntax.scopes import Call, Scope
 
 _KERNELS = frozenset(
@@ -135,6 +135,8 @@ class _Kernels:
             function = function.value
         if isinstance(function, ast.Name) and scope.find(function.id) is None:
             return self.named(function.id)
+        if isinstance(function, (ast.Name, ast.Attribute)) and last_name(function) not in _KERNELS:
+            return None
         name = ast.unparse(function)
         return _Use(name, function, frozenset()) if name.rpartition(".")[2] in _KERNELS else None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 
-from patchgen_core.checks.contract.members import Lineage, find_lineage
+from patchgen_core.checks.contract.members import Lineages
 from patchgen_core.checks.contract.outside_members import OutsideMembers, ProjectAssignments
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import closest
@@ -32,16 +33,17 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for attributes of ``self`` that patched methods read and that nothing sets."""
     outside = OutsideMembers(subject.library, subject.upstream.name.partition(".")[0])
     project = ProjectAssignments(subject.project.base)
-    lineages: dict[str, Lineage | None] = {}
+    lineages: Lineages | None = None
     elsewhere: set[str] | None = None
     for owner, function in subject.callers.instances.functions():
         name, _, method = owner.partition(".")
         if not method or not subject.is_own(owner):
             continue
-        reads = [node for node in _reads(function) if subject.is_own(owner, node)]
-        if reads and name not in lineages:
-            lineages[name] = find_lineage(subject, name)
-        lineage = lineages.get(name)
+        reads = [node for node in subject.generated.fact(_reads, function) if subject.is_own(owner, node)]
+        if not reads:
+            continue
+        lineages = Lineages(subject) if lineages is None else lineages
+        lineage = lineages.find(name)
         if lineage is None:
             continue
         for attribute, node in {node.attr: node for node in reversed(reads)}.items():
@@ -58,17 +60,19 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield Finding(message, hint, node, owner)
 
 
-def _reads(function: Function) -> Iterator[ast.Attribute]:
+def _reads(function: Function) -> list[ast.Attribute]:
     """The attributes that a method reads from its instance, in functions inside it as well."""
+    reads: list[ast.Attribute] = []
     instance = instance_name(function)
-    waiting: list[ast.AST] = [*function.body] if instance else []
+    waiting = deque[ast.AST](function.body if instance else ())
     while waiting:
-        node = waiting.pop(0)
+        node = waiting.popleft()
         if isinstance(node, ast.ClassDef) or _rebinds(node, instance):
             continue
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _is_name(node.value, instance):
-            yield node
+            reads.append(node)
         waiting += ast.iter_child_nodes(node)
+    return reads
 
 
 def _rebinds(node: ast.AST, name: str) -> bool:
