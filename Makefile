@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser neovim vscode editor-pictures server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser neovim emacs vscode editor-pictures server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -38,7 +38,7 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MODELS)"
 
-slow: .venv/installed browser neovim server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
+slow: .venv/installed browser neovim emacs server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not vscode"
 
 quick: .venv/installed browser server releases  ## the tests that take little
@@ -64,6 +64,14 @@ neovim:  ## Neovim and tmux for the slow tests of editors: Debian's where there 
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
 	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends neovim tmux; }; \
 	install > /dev/null 2>&1 || { $$root $(APT) update > /dev/null && install; }
+
+emacs:  ## Emacs with eglot, and tmux, for the slow tests of editors: Debian's where there are none
+	@there() { command -v tmux && emacs --batch --eval "(progn (package-initialize) (require 'eglot))"; }; \
+	there > /dev/null 2>&1 && exit; \
+	root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends emacs-nox $$1 tmux; }; \
+	old=$$(dpkg --compare-versions "$$(apt-cache show emacs-nox | sed -n 's/^Version: //p' | head -1)" lt 1:29 && echo elpa-eglot); \
+	install $$old > /dev/null 2>&1 || { $$root $(APT) update > /dev/null && install $$old; }
 
 vscode: .venv/installed browser  ## VS Code's own engine with the extension, driven over the zoo; installs it once, with npm
 	$(BIN)/python -m tools.vscode_engine

@@ -176,8 +176,18 @@ def name_at(source: SourceFile, line: int, column: int) -> str:
                 best = node
     if best is None:
         definition = next((n for _, n in source.definitions if _names(source, n, line, column)), None)
-        return definition.name if definition is not None else ""
+        return definition.name if definition is not None else _imported_at(source, line, column)
     return ast.unparse(best)
+
+
+def _imported_at(source: SourceFile, line: int, column: int) -> str:
+    """The name that an import at a place binds, where it is what the name is called there; empty for none."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.alias) and node.lineno == line and node.asname is None:
+            first = len(source.lines[line - 1].encode()[: node.col_offset].decode())
+            if first <= column <= first + len(node.name):
+                return node.name
+    return ""
 
 
 def _names(source: SourceFile, node: Definition, line: int, column: int) -> bool:

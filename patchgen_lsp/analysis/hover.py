@@ -86,7 +86,7 @@ def describe_target(bench: Workbench, request: Request, upstream: UpstreamView, 
         if definition is None:
             continue
         after = view.text_of(definition)
-        diff = list(difflib.unified_diff(before.split("\n"), after.split("\n"), "upstream", "generated", "", "", 3))
+        diff = list(difflib.unified_diff(before.split("\n"), after.split("\n"), "upstream", "generated", lineterm=""))
         if diff:
             parts += [
                 f"`{view.artifact.path.name}`:{definition.lineno} changes",

@@ -11,6 +11,7 @@ from lsprotocol import types
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.nodes import Definition
 from patchgen_core.syntax.source import SourceFile
+from patchgen_lsp.analysis.bound_names import at_name, find_bound, imports_of
 from patchgen_lsp.analysis.declared import (
     Declared,
     declared_around,
@@ -57,8 +58,10 @@ def find_definition(bench: Workbench, request: Request) -> list[types.Location]:
     helper = dict(source.definitions).get(name)
     if helper is not None and helper.lineno == line:
         return list(_generated(bench, request, name))
-    return _shared_name(bench, source, name, request.units) or _upstream_name(
-        source, upstream, name, line, request.units
+    return (
+        _shared_name(bench, source, name, request.units)
+        or _upstream_name(source, upstream, name, line, request.units)
+        or find_bound(bench, source, name, request.units)
     )
 
 
@@ -153,10 +156,19 @@ def _upstream_name(
     if name.startswith("self.") and name.count(".") == 1:
         inside = enclosing_target(source, line)
         return _member(upstream, inside.target.split(".")[0], name.split(".")[1], units) if inside is not None else []
+    imported = {alias.name for module, alias in imports_of(source, name) if module == upstream.module.module}
+    if imported:
+        node = upstream.find(imported.pop())
+        return [at_name(upstream.source, node, units)] if node is not None else []
     if name.split(".")[0] in source.index.names:  # the config's own
         return []
     node = upstream.find(name) or upstream.find(name.split(".")[0])
-    return [_at_definition(upstream.source, node, units)] if node is not None else []
+    if node is not None:
+        return [_at_definition(upstream.source, node, units)]
+    index = upstream.source.index
+    imports = [statement for statement, _ in index.imports.get(name, ())]
+    lines = [statement.lineno for statement in [*imports, *index.assigned.get(name, ())]]
+    return [_at_line(upstream.source, line, units) for line in lines[:1]]
 
 
 def _member(upstream: UpstreamView, class_name: str, member: str, units: str) -> list[types.Location]:
@@ -165,12 +177,15 @@ def _member(upstream: UpstreamView, class_name: str, member: str, units: str) ->
     if method is not None:
         return [_at_definition(upstream.source, method[1], units)]
     line = upstream.find_attribute(class_name, member)
-    place = types.Location(uri_of(upstream.source.path), line_range(upstream.source.lines, line, units))
-    return [place] if line else []
+    return [_at_line(upstream.source, line, units)] if line else []
 
 
 def _at_definition(source: SourceFile, node: Definition, units: str) -> types.Location:
-    return types.Location(uri_of(source.path), line_range(source.lines, node.lineno, units))
+    return _at_line(source, node.lineno, units)
+
+
+def _at_line(source: SourceFile, line: int, units: str) -> types.Location:
+    return types.Location(uri_of(source.path), line_range(source.lines, line, units))
 
 
 def _generated(bench: Workbench, request: Request, target: str) -> Iterator[types.Location]:

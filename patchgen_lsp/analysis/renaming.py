@@ -60,7 +60,7 @@ def _shared_at(bench: Workbench, request: Request) -> tuple[SourceFile, SharedNa
     """The file as it is, and the name at the cursor; a PatchgenError where that is none that can be renamed."""
     source = bench.sources.get(request.path)
     at = Location(str(request.path), request.line + 1)
-    name = name_at(source, request.line + 1, request.column) or _imported_at(source, request)
+    name = name_at(source, request.line + 1, request.column)
     if not name and _is_parameter(source, request):
         raise PatchgenError("a parameter is local to its function: no other config means it", at)
     if not name:
@@ -91,16 +91,6 @@ def _is_parameter(source: SourceFile, request: Request) -> bool:
             if first <= request.column <= first + len(node.arg):
                 return True
     return False
-
-
-def _imported_at(source: SourceFile, request: Request) -> str:
-    """The name that an import at the cursor binds; empty for none."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.alias) and node.lineno == request.line + 1:
-            first = len(source.lines[node.lineno - 1].encode()[: node.col_offset].decode())
-            if first <= request.column <= first + len(node.name) and node.asname is None:
-                return node.name
-    return ""
 
 
 def _is_global(source: SourceFile, name: str, request: Request) -> bool:

@@ -39,6 +39,7 @@ def test_hover_shows_upstreams_text_and_the_change(editor: Editor) -> None:
     place = editor.place(QWEN3, '"Qwen3MLP.forward"', 5)
     text = editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(**place)).contents.value
     assert "**Qwen3MLP.forward** in `modeling_qwen3.py:" in text
+    assert "@@\n     def forward(self, x):\n+" in text
     assert "+        if slot_swiglu_mlp.has_kernel:" in text
     assert "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))" in text
 
@@ -79,6 +80,51 @@ def test_references_of_a_shared_patch_are_in_every_config(editor: Editor) -> Non
     found = editor.ask(types.TEXT_DOCUMENT_REFERENCES, types.ReferenceParams(context=context, **place))
     assert any(location.uri.endswith(QWEN3) for location in found)
     assert any(location.uri.endswith(LLAMA) for location in found)
+
+
+def test_a_name_leads_on_from_where_it_is_imported(editor: Editor) -> None:
+    place = editor.place(QWEN3, "    llama_mlp_forward,", len("    llama_mlp_forward"))  # behind it
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith(LLAMA)
+    assert line_of(editor, location) == "def llama_mlp_forward(self, x):"
+    context = types.ReferenceContext(include_declaration=True)
+    places = editor.ask(types.TEXT_DOCUMENT_REFERENCES, types.ReferenceParams(context=context, **place))
+    assert any(location.uri.endswith(LLAMA) for location in places)
+
+
+def test_names_of_the_config_lead_to_where_they_are_bound_and_imported_ones_of_upstream_to_upstream(
+    editor: Editor,
+) -> None:
+    helper = """
+config.add_import("patchgen_core.runtime.parallel", names=["reduce_loss as shared_loss"])
+
+
+@config.add_helper
+def twice(x):
+    return x + x
+
+
+@config.override_method("Qwen3Attention.forward")
+def attention(self, x):
+    return twice(shared_loss(repeat_kv(rotate_half(x), Cache)))
+"""
+    imported = "    from transformers.models.qwen3.modeling_qwen3 import rotate_half\n"
+    text = editor.read(QWEN3).replace("if TYPE_CHECKING:\n", f"if TYPE_CHECKING:\n{imported}") + helper
+    editor.change(QWEN3, text)
+    for piece, file, line in (
+        ("twice(shared", QWEN3, "def twice(x):"),
+        ("qwen3_model_forward.edit", QWEN3, "qwen3_model_forward = Edits("),
+        ("shared_loss(repeat", "patchgen_core/runtime/parallel/reduction.py", "def reduce_loss("),
+        ("rotate_half(x)", "modeling_qwen3.py", "def rotate_half(x):"),
+        ("repeat_kv(", "modeling_qwen3.py", "def repeat_kv("),
+        ("Cache))", "modeling_qwen3.py", "from ...cache_utils import Cache"),
+    ):
+        place = editor.place(QWEN3, piece)
+        [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+        assert location.uri.endswith(file)
+        there = editor.texts[location.uri] if location.uri in editor.texts else Path(location.uri[7:]).read_text()
+        assert there.split("\n")[location.range.start.line].strip().startswith(line)
+    editor.type(QWEN3, editor.read(QWEN3))
 
 
 def test_targets_complete_in_quotes_that_are_not_closed(editor: Editor) -> None:
