@@ -20,7 +20,7 @@ from patchgen_core.upstream.releases import Release
 ROUNDS = 6
 """How often patches are left out of a config until it generates."""
 _STILL_USED = re.compile(r"(exclude_from_output|drop_import_names) takes '(\w+)' out, but upstream's '([\w.]+)'")
-_UNKNOWN = re.compile(r"(exclude_from_output|drop_import_names): upstream \w+ no '(\w+)'")
+_UNKNOWN = re.compile(r"(exclude_from_output|drop_import_names): upstream (?:defines no|does not know) '(\w+)'")
 _FIELDS = {"exclude_from_output": "exclude", "drop_import_names": "drop_imported_names"}
 """What a config keeps the names of each call in."""
 

@@ -98,6 +98,16 @@ config.exclude_from_output(
     assert '"rotate"' in upgraded.text
 
 
+def test_an_import_to_drop_that_upstream_defined_itself_and_has_no_more_is_taken_out(work: Workspace) -> None:
+    old = f"{DECORATED}\n\nclass Output:\n    pass\n"
+    config = 'config.drop_decorators("Attention.project", "slow")\nconfig.drop_import_names("Output", "slow")\n'
+    upgraded = upgrade_edits(work, config, DECORATED, old)
+    (finding,) = upgraded.config.findings
+    assert finding.detail == "upstream no longer defines it: drop_import_names need not name it"
+    assert not upgraded.apply().problems
+    assert 'config.drop_import_names("slow")\n' in upgraded.text
+
+
 def test_places_of_helpers_and_blocks_follow_a_definition_that_has_another_name(work: Workspace) -> None:
     config = f'config.drop_decorators("rotate", "kernel")\n{MORE}'
     new = DECORATED.replace("rotate(", "turn_by(")

@@ -86,13 +86,14 @@ def _has(view: ModuleView, name: str) -> bool:
 
 def _dropped(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for name, location in _placed(patched.config.drop_imported_names, patched.config.location):
-        if name not in old.index.imports:
+        if name not in old.index.names:
             continue
         if name not in new.index.names:
-            detail = "upstream no longer imports it: drop_import_names need not name it"
+            verb = "imports" if name in old.index.imports else "defines"
+            detail = f"upstream no longer {verb} it: drop_import_names need not name it"
             rebase = rename(location, "drop_import_names", name, "")
             yield Finding("gone", name, "dropped", detail, "must change", rebase=rebase)
-        elif name not in new.index.imports:
+        elif name in old.index.imports and name not in new.index.imports:
             detail = "upstream defines it itself now, so that drop_import_names does nothing"
             yield Finding("moved", name, "dropped", detail, "review")
 
