@@ -72,7 +72,7 @@ def apply(
         allow_dirty: write even where git could not take back what is written.
         conflicts: write what has conflicts as well, with conflict markers. Its config does not load then.
         skipped: the places of replacements that a person left as they are for now.
-        look: called with the configs as they will be, before anything is written.
+        look: called with the configs that change, as they will be, before anything is written.
 
     Raises:
         PatchgenError: files of the project are not committed, or git cannot tell; ruff cannot run; or a file cannot be
@@ -87,7 +87,9 @@ def apply(
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, result, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     omissions += more
-    standing = look(result.loaded, result.sources) if look is not None else None
+    changed = {key for candidate in chosen for key in candidate.configs}
+    configs = [loaded for loaded in result.loaded if (str(loaded.path), loaded.label) in changed]
+    standing = look(configs, result.sources) if look is not None else None
     applied = _write(rehearsal, chosen, marked, omissions, result, _unfinished(report, omissions))
     return replace(applied, standing=standing)
 
