@@ -130,4 +130,4 @@ def test_pull_request_that_changed_what_a_class_inherits_is_named_and_summed_up(
     assert "by           Norm.forward: #61 Bases double (" in told
     summary = told[told.index("Upstream's changes behind that:\n") :].splitlines()
     assert len(summary) == 2, told
-    assert re.fullmatch(r"  #61 Bases double \(.*\): concerns 1 target: Norm.forward", summary[1])
+    assert re.fullmatch(r"  #61 Bases double \(.*\), in code that concerns 1 target: Norm.forward", summary[1])

@@ -28,7 +28,7 @@ class Cause:
         verb = "breaks" if self.risk == "must change" else "concerns"
         more = len(self.targets) - _MOST_TARGETS
         names = ", ".join(self.targets[:_MOST_TARGETS]) + (f" and {more} more" if more > 0 else "")
-        return f"{self.commit}: {verb} {quantity(len(self.targets), 'target')}: {names}"
+        return f"{self.commit}, in code that {verb} {quantity(len(self.targets), 'target')}: {names}"
 
 
 def list_causes(report: UpgradeReport) -> list[Cause]:
