@@ -214,7 +214,7 @@ def test_release_candidate_makes_a_draft_and_none_makes_nothing(runner: Runner, 
     outputs = runner.outputs()
     assert (outputs["version"], outputs["is_new"], outputs["is_open"]) == ("2.1rc1", "true", "true")
     told = (runner.out / "upgrade.md").read_text(encoding="utf-8")
-    assert re.search(r"behind that:\*\*\n\n- \\#31 Norms are .*.* concerns 1 target: Norm.forward", told), told
+    assert re.search(r"behind that:\*\*\n\n- \\#31 Norms are .* concerns 1 target: Norm.forward", told), told
 
 
 def test_history_that_does_not_have_the_releases_is_no_obstacle(runner: Runner, tmp_path: Path) -> None:
