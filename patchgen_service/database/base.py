@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, MetaData, TypeDecorator
+from sqlalchemy import JSON, DateTime, Double, MetaData, TypeDecorator
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase
 
@@ -61,6 +61,7 @@ class Base(DeclarativeBase):
     )
     type_annotation_map = {
         datetime: UtcTime,
+        float: Double(),  # which SQLAlchemy 2.0 takes for a FLOAT
         dict[str, Any]: JSON,
         list[str]: JSON,
         dict[str, str]: JSON,

@@ -123,6 +123,7 @@ def fail():
 """
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("setup", "errors", "notes"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from patchgen_core.checks.parity.request import ParityRequest
@@ -11,6 +12,8 @@ from patchgen_core.checks.parity.slot_users import find_users
 from patchgen_core.checks.parity.training_plan import plan_training
 from patchgen_core.errors import Location
 from patchgen_core.models.batches import ToyBatch
+
+pytestmark = pytest.mark.torch
 
 
 def make_batch(name: str, tokens: int, covered_by: str = "", seen_in: str = "", **more: object) -> ToyBatch:

@@ -10,6 +10,8 @@ import pytest
 from patchgen_core.errors import PatchgenError
 from tools.mutation.edits import CLASSES, ROOT, ZOO, Edit, choose_edits, read_edits
 
+pytestmark = pytest.mark.torch
+
 EDITS = read_edits()
 DEFECTS = [edit for edit in EDITS if edit.is_defect]
 WRITTEN_BY_HAND = {path for path in (ROOT / ZOO).rglob("*.py") if path.parent.name != "generated"}

@@ -25,6 +25,8 @@ from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
 from tests.service.jobs.test_jobs import add_repository, make_shop, start, wait_until
 from tests.service.running.test_upgrade import NEW, old_project
 
+pytestmark = pytest.mark.torch
+
 __all__ = ["old_project", "start"]
 MONDAY = datetime(2026, 11, 23, 6, 0, tzinfo=timezone.utc)
 BRANCH = f"patchgen/transformers-{NEW}"

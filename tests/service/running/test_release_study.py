@@ -21,6 +21,8 @@ from patchgen_service.running.gate import Checkout
 from patchgen_service.running.release_study import NoEffects, study_release
 from patchgen_service.views.patch_debt import ChangeGroup, NeedlessPatch, ReleaseStudy, read_study
 
+pytestmark = pytest.mark.torch
+
 LIMITS = Limits(seconds=60, memory=2048 * MEBIBYTE, processes=64, disk=64 * MEBIBYTE)
 CONFIG = """
 from patchgen import PatchConfig

@@ -22,6 +22,8 @@ from patchgen_service.running.run import Workplace
 from patchgen_service.running.upgrade import UpgradeFailed, UpgradeWork, pin_release, upgrade_checkout
 from tests.service.running.test_release_study import make_old_release
 
+pytestmark = pytest.mark.torch
+
 LIMITS = Limits(seconds=120, memory=2048 * MEBIBYTE, processes=64, disk=64 * MEBIBYTE)
 NEW = version("transformers")
 LLAMA_MODULE = "transformers.models.llama.modeling_llama"
