@@ -106,6 +106,20 @@ def test_findings_after_edits_are_those_of_a_fresh_run(work: Workspace) -> None:
         assert any(about in title for title in titles) if about else not _about_members(titles), (text, titles)
 
 
+def test_what_was_made_before_keeps_its_own_lines(work: Workspace) -> None:
+    work.upstream(UPSTREAM)
+    settle(work, forward("up_proj"))
+    path = work.models / CONFIG
+    bench = Workbench(work.project)
+    [earlier] = bench.analyse(path).artifacts
+    lines = {name: node.lineno for name, node in earlier.source.definitions}
+    bench.show({path: path.read_text().replace("return self.up_proj(x)", "x = x\n\n    return self.up_proj(x)")})
+    [later] = bench.analyse(path).artifacts
+    moved = {name: node.lineno for name, node in later.source.definitions}
+    assert moved["Layer.forward"] > lines["Layer.forward"]
+    assert {name: node.lineno for name, node in earlier.source.definitions} == lines
+
+
 def _about_members(titles: list[str]) -> bool:
     return any(code in title for title in titles for code in ("PG202", "PG222", "PG226"))
 

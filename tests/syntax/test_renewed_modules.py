@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_callees_are_those_of_the_text_by_itself() -> None:
             assert describe(module) == describe(fresh)
             versions += 1
     assert versions > 200
+
+
+def test_what_is_known_of_all_of_a_module_is_asked_for_again() -> None:
+    parsed = ParsedText(parse_source(PATH, TEXT))
+    module = Module(parsed.source)
+    base = module.cls("Base")
+    assert base is not None
+    assert module.once(count_calls, base) == len(module.calls)
+    parsed = parsed.parse(PATH, f"{TEXT}\nplain(1)\n")
+    module.renew(parsed.source)
+    assert module.cls("Base") is base
+    assert module.once(count_calls, base) == len(module.calls)
+
+
+def count_calls(module: Module, node: ast.ClassDef) -> int:
+    return len(module.calls)
 
 
 def edit(chance: random.Random, lines: list[str]) -> None:
