@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -54,8 +55,14 @@ def _read_release(text: str, files: list[Mapping[str, Any]]) -> ReleaseFacts | N
         version = Version(text)
     except InvalidVersion:
         return None
-    times = [datetime.fromisoformat(file["upload_time_iso_8601"].replace("Z", "+00:00")) for file in files]
+    times = [_read_time(file["upload_time_iso_8601"]) for file in files]
     return ReleaseFacts(text, version.is_prerelease, all(file.get("yanked") for file in files), min(times))
+
+
+def _read_time(text: str) -> datetime:
+    """A moment in ISO 8601, with any number of decimals: Python 3.10 reads three or six of them alone."""
+    padded = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", text)
+    return datetime.fromisoformat(padded.replace("Z", "+00:00"))
 
 
 def watch_releases(context: JobContext) -> list[str]:
