@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -42,6 +43,7 @@ def watch(
     watcher = Watcher()
     checks = _find_checks(options, console)
     session = WatchSession(load, select, not options.no_cache)
+    interrupt = Interrupt()
 
     def show(batch: Batch) -> None:
         update = _show(session, batch, console, options.verbose)
@@ -53,7 +55,7 @@ def watch(
         if checks is not None:
             checks.warm_up()
         _start(watcher, session, console, options.verbose, show, checks.description if checks is not None else "")
-        while True:
+        while not interrupt.is_noted:
             batch = watcher.wait(session.outputs)
             if batch:
                 show(batch)
@@ -65,12 +67,30 @@ def watch(
             if checks is not None:
                 checks.show()
     except KeyboardInterrupt:
-        console.print("no longer watching")
-        return 0
+        pass
     finally:
+        interrupt.close()
         session.close()
         if checks is not None:
             checks.close()
+    console.print("no longer watching")
+    return 0
+
+
+class Interrupt:
+    """Notes an interrupt beside raising it: one that is raised while Python frees an object reaches nobody."""
+
+    def __init__(self) -> None:
+        self.is_noted = False
+        self._before = signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.is_noted = True
+        raise KeyboardInterrupt
+
+    def close(self) -> None:
+        """Leave interrupts to who had them before."""
+        signal.signal(signal.SIGINT, self._before)
 
 
 def _find_checks(options: argparse.Namespace, console: Console) -> WatchedChecks | None:

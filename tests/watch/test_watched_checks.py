@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from patchgen_core.build.selection import Selection
+from patchgen_core.cli.watch import Interrupt
 from patchgen_core.watch.events import Batch
 from patchgen_core.watch.session import WatchSession
 from tests.conftest import PATCH, Workspace
@@ -115,3 +118,21 @@ def test_a_change_of_upstreams_package_is_told_from_others(gated: Workspace) -> 
         assert [session.touches_upstream(Batch(frozenset([file]))) for file in (upstream, beside)] == [True, False]
     finally:
         session.close()
+
+
+def test_an_interrupt_that_python_cannot_raise_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it comes while the process of a run is freed that has just ended."""
+
+    class Freed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(told.exc_type))
+    interrupt = Interrupt()
+    try:
+        Freed()
+    finally:
+        interrupt.close()
+    assert raised == [KeyboardInterrupt]
+    assert interrupt.is_noted
