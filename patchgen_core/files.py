@@ -13,6 +13,18 @@ from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
 
+FileState = tuple[int, int, int]
+"""What tells whether a file was written since: its inode, when it was written, and its size."""
+
+
+def file_state(path: str | Path) -> FileState | None:
+    """What a file looks like; None where it cannot be seen."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
 
 def read_text(path: Path) -> str | None:
     """A file's text with its newlines as they are, None when there is none; a PatchgenError when it cannot be read."""

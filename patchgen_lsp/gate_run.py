@@ -59,10 +59,7 @@ class GateProcess:
         code = await self._process.wait()
         if self._is_stopped:
             return GateRun(told.results, "it was cancelled")
-        failure = told.failure
-        if not failure and not told.results and code not in (0, 1):
-            failure = errors.strip().rpartition("\n")[2] or f"its process has ended with exit code {code}"
-        return GateRun(told.results, failure)
+        return GateRun(told.results, told.find_failure(code, errors))
 
     def stop(self) -> None:
         """End it, with the processes that it has started."""

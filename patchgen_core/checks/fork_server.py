@@ -31,8 +31,16 @@ def make_fork_server() -> ForkServer:
     return ForkServer(steps)
 
 
+def start_fork_server() -> ForkServer | None:
+    """A server that has been started; None where this machine has what cannot be forked."""
+    if has_accelerator():
+        return None
+    server = make_fork_server()
+    server.start()
+    return server
+
+
 def share_imports(session: Session) -> None:
     """Start a server that ends with a session, unless there is one, or this machine has what cannot be forked."""
-    if session.fork_server is None and not has_accelerator():
-        session.fork_server = make_fork_server()
-        session.fork_server.start()
+    if session.fork_server is None:
+        session.fork_server = start_fork_server()

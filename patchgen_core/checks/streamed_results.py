@@ -17,12 +17,12 @@ class StreamedResults:
 
     Attributes:
         items: how many items the run has; 0 until it has begun.
-        failure: why the run could not be done; empty where it could.
     """
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.items, self.failure = 0, ""
+        self.items = 0
+        self._failure, self._is_whole = "", False
         self._results: dict[tuple[str, str, str], CheckResult] = {}
 
     @property
@@ -45,8 +45,16 @@ class StreamedResults:
             self._results[result.path, result.config, result.item] = result
             return result
         elif "end" in line:
-            self.failure = "; ".join(problem["message"] for problem in line["end"].get("errors", ()))
+            self._failure, self._is_whole = "; ".join(p["message"] for p in line["end"].get("errors", ())), True
         return None
+
+    def find_failure(self, code: int | None, errors: str) -> str:
+        """Why a run that is over was not done, or not to its end, given the exit code of its process and what that
+        wrote to its standard error; empty where it was."""
+        if self._is_whole:
+            return self._failure
+        last = errors.strip().rpartition("\n")[2] if not self._results else ""
+        return last or f"its process has ended with exit code {code}, after {self.done} of {self.items} checks"
 
     def _absolute(self, path: str) -> str:
         return path if os.path.isabs(path) else str(self.base / path)

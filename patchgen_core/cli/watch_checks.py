@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 
 
 def choose_watched_checks(options: argparse.Namespace) -> list[CheckInfo]:
-    """The checks that ``--checks`` names beside those that a watch does anyway; none without that option.
+    """The checks that ``--checks`` names beside those that a watch does anyway.
 
     Raises:
         PatchgenError: there is no such check, or none is left, or they would not see what the watch makes.
     """
-    if getattr(options, "checks", None) is None:
-        return []
     for flag, value in (("--config-name", options.config_name), ("--output-dir", options.output_dir)):
         if value is not None:
             hint = "Leave one of them out: the other checks run over all that a config file makes, where it belongs."
@@ -110,12 +108,15 @@ class WatchedChecks:
         if run.results:
             report = GateReport(run.results)
             text = f"{self.description}: {report.summary()} Took {time.perf_counter() - self._began:.1f} s."
-            self._console.print(Text(text, "green" if report.is_green else "red"), soft_wrap=True)
+            is_green = report.is_green and not run.failure
+            self._console.print(Text(text, "green" if is_green else "red"), soft_wrap=True)
         elif not run.failure:
             self._console.print(f"{self.description}: nothing to check.", soft_wrap=True)
 
     def _tell_failure(self, reason: str) -> None:
-        self._console.print(f"the checks did not run: {reason}", style="red", soft_wrap=True, markup=False)
+        self._console.print(
+            f"the checks did not run to their end: {reason}", style="red", soft_wrap=True, markup=False
+        )
 
     def stop(self) -> None:
         """End the run that goes on."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -12,14 +10,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from patchgen_core.checks.fork_server import IMPORT_MODULES, RUN_MODELS, make_fork_server
+from patchgen_core.checks.fork_server import IMPORT_MODULES, RUN_MODELS, start_fork_server
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.streamed_results import StreamedResults
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.fork_server import ForkServer
-from patchgen_core.workers.machine import has_accelerator
-from patchgen_core.workers.process import warm_up
+from patchgen_core.workers.process import interrupt_process, warm_up
 
 _SECONDS_TO_END = 3.0
 _LINES_KEPT = 50
@@ -38,9 +35,8 @@ class WarmImports:
     def start(self) -> None:
         """Have them done, and do not wait for it; once more where they were done before, as after an upgrade."""
         self.close()
-        if self._preparations and not has_accelerator():
-            self._server = make_fork_server()
-            self._server.start()
+        self._server = start_fork_server() if self._preparations else None
+        if self._server is not None:
             for preparation in self._preparations:
                 warm_up(preparation)
 
@@ -107,12 +103,8 @@ class GateRun:
 
     @property
     def failure(self) -> str:
-        """Why a run that is over has no results; empty where it has."""
-        code = self._process.returncode
-        if self._told.failure or self._told.results or code in (0, 1):
-            return self._told.failure
-        last = b"".join(self._errors).decode("utf-8", "replace").strip().rpartition("\n")[2]
-        return last or f"its process has ended with exit code {code}"
+        """Why a run that is over was not done, or not to its end; empty where it was."""
+        return self._told.find_failure(self._process.returncode, b"".join(self._errors).decode("utf-8", "replace"))
 
     def take(self) -> list[CheckResult]:
         """The results that have come since the last call; it does not wait for any."""
@@ -122,20 +114,6 @@ class GateRun:
     def close(self) -> None:
         """End it, unless it has ended, with the processes that it has started."""
         if self._process.poll() is None:
-            _end(self._process)
+            interrupt_process(self._process, _SECONDS_TO_END)
         for reader in self._readers:
             reader.join()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a process, at which it removes what it keeps for itself, or else kill it with its group."""
-    if not hasattr(os, "killpg"):
-        process.kill()
-        process.wait()
-        return
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

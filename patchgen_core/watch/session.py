@@ -182,8 +182,7 @@ class WatchSession:
     def touches_upstream(self, batch: Batch) -> bool:
         """Whether a change is one of the packages that configs patch."""
         settings = RuffSettings(self.project)
-        inputs = set(chain.from_iterable(state.inputs for state in self._states.values()))
-        files = [_files_of_input(settings, kind, name) for kind, name in inputs if kind == "upstream"]
+        files = [_files_of_input(settings, kind, name) for kind, name in self._inputs if kind == "upstream"]
         packages = {package for _, package in filter(None, files)}
         return any(path.is_relative_to(package) for path in batch.files | batch.folders for package in packages)
 
@@ -224,9 +223,12 @@ class WatchSession:
         return bool(before[path].problems) or before[path].inputs != self._states[path].inputs
 
     def _input_files(self) -> set[Path]:
-        inputs = set(chain.from_iterable(state.inputs for state in self._states.values()))
         settings = RuffSettings(self.project)
-        return set(chain.from_iterable(_files_of_input(settings, *each) for each in inputs))
+        return set(chain.from_iterable(_files_of_input(settings, *each) for each in self._inputs))
+
+    @property
+    def _inputs(self) -> set[Input]:
+        return set(chain.from_iterable(state.inputs for state in self._states.values()))
 
 
 def _files_of_input(settings: RuffSettings, kind: str, name: str) -> list[Path]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 
+from patchgen_core.files import FileState, file_state
 from patchgen_core.syntax.source import SourceCache, SourceFile
 
 MOST_LINES = 60_000
 """Lines of the files that are kept, of about 1.7 KiB each; the files that were used least recently go."""
-
-_State = tuple[int, int, int]
 
 
 class ParsedFiles(SourceCache):
@@ -20,12 +18,12 @@ class ParsedFiles(SourceCache):
     def __init__(self, most_lines: int = MOST_LINES) -> None:
         super().__init__()
         self._most_lines = most_lines
-        self._states: dict[Path, _State | None] = {}
+        self._states: dict[Path, FileState | None] = {}
 
     def get(self, path: Path) -> SourceFile:
         """The parsed file, of which :meth:`forget_changed` has not found a change."""
         if path not in self._files:
-            self._states[path] = _state(path)
+            self._states[path] = file_state(path)
         source = super().get(path)
         self._files[path] = self._files.pop(path)
         return source
@@ -34,7 +32,7 @@ class ParsedFiles(SourceCache):
         """Forget the files that were changed: these, and those that look other than when they were read."""
         for path in list(self._files):
             state = self._states.get(path)
-            if path in paths or state is None or state != _state(path):
+            if path in paths or state is None or state != file_state(path):
                 self._forget(path)
 
     def forget_oldest(self) -> None:
@@ -57,12 +55,3 @@ class ParsedFiles(SourceCache):
     def _forget(self, path: Path) -> None:
         del self._files[path]
         self._states.pop(path, None)
-
-
-def _state(path: Path) -> _State | None:
-    """What tells that a file was written; None when it cannot be told."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

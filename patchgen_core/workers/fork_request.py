@@ -15,6 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 
+from patchgen_core.files import FileState, file_state
+
 ENVIRONMENT = "PATCHGEN_FORK_SERVER"
 """Variable with the folder of the sockets of a running fork server."""
 CONNECTIONS = 64
@@ -41,8 +43,6 @@ _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 Origin = tuple[str, ...]
 """Where a module comes from: its file, or the folders of one that has no file."""
-FileState = tuple[int, int, int]
-"""What tells whether a file was written since: its inode, when it was written, and its size."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Imports:
         origins = find_origins(self.modules, request.path)
         if difference := next((f"another {name}" for name, own in self.modules.items() if origins[name] != own), ""):
             return difference
-        return next((f"{file} has changed" for file, state in self.files.items() if read_state(file) != state), "")
+        return next((f"{file} has changed" for file, state in self.files.items() if file_state(file) != state), "")
 
 
 def describe_process() -> ProcessTraits:
@@ -143,16 +143,7 @@ def find_module_files() -> dict[str, FileState | None]:
     """The files of all modules that this process has imported, and what they look like."""
     modules = [module for module in list(sys.modules.values()) if isinstance(module, ModuleType)]
     files = (vars(module).get("__file__") for module in modules)  # without asking a module that imports when asked
-    return {file: read_state(file) for file in files if isinstance(file, str)}
-
-
-def read_state(file: str) -> FileState | None:
-    """What a file looks like; None where it cannot be seen."""
-    try:
-        status = os.stat(file)
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
+    return {file: file_state(file) for file in files if isinstance(file, str)}
 
 
 def socket_path(folder: str, preparation: str) -> str:

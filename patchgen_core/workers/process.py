@@ -196,6 +196,18 @@ def kill_process(process: WorkerProcess) -> None:
     process.wait()
 
 
+def interrupt_process(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Interrupt a process, at which it removes what it keeps for itself, or else kill it when its time is over; where
+    there are no signals, at once."""
+    if os.name == "posix":
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            return
+    process.kill()
+    process.wait()
+
+
 def end_process(process: WorkerProcess) -> None:
     """Kill a process and let go of what belongs to it."""
     kill_process(process)

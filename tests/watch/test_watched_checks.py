@@ -38,6 +38,14 @@ def watch(gated: Workspace, start: Start) -> Watch:
     return start(gated, "--checks", "import", command="watch")
 
 
+def find_gate(watch: int) -> int:
+    """The process of the gate among the children of a watch."""
+    children = [
+        int(pid) for task in Path(f"/proc/{watch}/task").iterdir() for pid in (task / "children").read_text().split()
+    ]
+    return next(pid for pid in children if b"gate" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+
+
 def test_a_save_is_followed_by_the_checks_that_are_named(gated: Workspace, watch: Watch) -> None:
     assert watch.started.splitlines()[-1] == (
         "Watching 'proj/models': drifted files are rewritten, then checked by import. Press Ctrl-C to stop."
@@ -63,7 +71,6 @@ def test_what_is_saved_beside_a_config_has_its_checks_run(gated: Workspace, watc
     watch.assert_quiet()
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes are told apart by /proc")
 def test_the_next_save_ends_a_run_and_has_it_begin_anew(gated: Workspace, watch: Watch, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     gated.config(PATCH + HANGING.format(note=str(note)))
@@ -75,13 +82,21 @@ def test_the_next_save_ends_a_run_and_has_it_begin_anew(gated: Workspace, watch:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="processes are told apart by /proc")
 def test_an_interrupt_ends_the_run_as_well(gated: Workspace, watch: Watch, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     gated.config(PATCH + HANGING.format(note=str(note)))
     assert until(lambda: note.exists() and note.read_text() != "")
     assert watch.stop() == 0
     assert until(lambda: not is_running(int(note.read_text())))
+
+
+def test_a_run_that_is_killed_is_no_green_one(gated: Workspace, watch: Watch, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    gated.config(PATCH + HANGING.format(note=str(note)))
+    assert until(lambda: note.exists() and note.read_text() != "")
+    os.kill(find_gate(watch.process.pid), signal.SIGKILL)
+    told = watch.until("the checks did not run to their end: ")
+    assert told.endswith("its process has ended with exit code -9, after 0 of 1 checks\n")
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import codecs
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import listed
 from patchgen_core.upstream.releases import Release
+from patchgen_core.workers.process import interrupt_process
 
 STATIC = ("drift", "contract")
 """The checks that import nothing of upstream."""
@@ -218,20 +218,11 @@ def _run(
             try:
                 output = _output(process, echo)
             except KeyboardInterrupt:
-                _stop(process)
+                interrupt_process(process, _SECONDS_TO_END)  # Ctrl-C was meant for it as well
                 raise
     except OSError as error:
         raise PatchgenError(f"no process can be started: {error.strerror}") from None
     return process.returncode, output, _results(report)
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process that Ctrl-C was meant for as well, before anything that it works on goes away."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_SECONDS_TO_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
 
 
 def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:
