@@ -11,9 +11,10 @@ def test_a_run_that_ends_before_its_end_is_not_done_whatever_it_told(gated: Work
     told = StreamedResults(gated.root)
     for line in lines:
         told.read(line)
+    # the third is about the project: files that no config makes
     assert {result.check for result in told.results} == {"contract", "drift"}
     assert not any(result.is_bad for result in told.results)
-    assert told.find_failure(-9, "Killed\n") == "its process has ended with exit code -9, after 2 of 2 checks"
+    assert told.find_failure(-9, "Killed\n") == "its process has ended with exit code -9, after 3 of 3 checks"
     told.read(end)
     assert told.find_failure(0, "") == ""
 
