@@ -1,60 +1,66 @@
 """The replay: projects are carried over release by release, fully by machine, and the gate judges each patch.
 
     python -m benchmarks.replay [--walks NAME ...] [--releases VERSION ...] [--steps 5.9.0..5.24.0]
-                                [--configs PATTERN ...] [--no-parity] [--jobs N] [--folder DIR] [--tables]
-                                [--figures FILE]
+                                [--configs PATTERN ...] [--no-parity] [--jobs N | --on CLUSTER] [--folder DIR]
+                                [--tables] [--figures FILE]
 
 Each step's results and project stay in the folder, and a step that is there is not taken again: stop it, and start it
 again, at any time. After the steps, parity judges each release that a walk came to, one process a release. With all
-releases that takes many hours; `--tables` only prints what is there. `--figures` writes how many patches came to what
-into `benchmarks/replay_figures.txt`, beside those of walks that were not chosen; docs/upgrading.md has its tables.
+releases that takes many hours, less with `--on`, where several walks go on at a time at a cluster's nodes. `--tables`
+only prints what is there. `--figures` writes how many patches came to what into `benchmarks/replay_figures.txt`,
+beside those of steps that were not chosen; docs/upgrading.md has its tables.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks.replay_figures import write_figures
-from benchmarks.replay_gate import judge_release
+from benchmarks.replay_gate import find_unjudged, gate_file, read_red
 from benchmarks.replay_judge import Judged, judge, table
+from benchmarks.replay_processes import Processes, start_processes
 from benchmarks.replay_records import PatchRecord, StepRecord
-from benchmarks.replay_steps import take_step
-from benchmarks.replay_walks import RELEASES, Walk, choose_walks, join_models, make_start, people_wrote
+from benchmarks.replay_requests import Request, find_wheels, pack_project, unpack_project
+from benchmarks.replay_walks import RELEASES, Walk, choose_walks
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
-from tools.releases import FOLDER, find_releases
-
-IGNORED = shutil.ignore_patterns("__pycache__", ".patchgen_cache", ".pytest_cache")
+from patchgen_core.workers.addresses import check_cluster
+from tools.releases import FOLDER
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what is missing, and print the tables; returns 1 when something is wrong."""
     options = _parse(arguments)
-    os.nice(15)
     try:
         walks = choose_walks(options.walks, options.releases)
     except PatchgenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if not options.tables:
-        with ProcessPoolExecutor(options.jobs) as pool:
-            list(pool.map(run_walk, walks, [options] * len(walks)))
+    are_done = options.tables or _run(walks, options)
     judged = [entry for walk in walks for entry in read_judged(walk, options.folder, options.chosen)]
     print_tables(walks, judged)
     if options.figures is not None:
         write_figures(options.figures, [(walk.name, version, entry) for walk, version, entry in judged])
-    return int(any(entry.outcome == "wrong" for _, _, entry in judged))
+    return int(not are_done or any(entry.outcome == "wrong" for _, _, entry in judged))
+
+
+def _run(walks: Sequence[Walk], options: argparse.Namespace) -> bool:
+    """Run what is missing of walks, all at a time as far as there are processes; whether all came to their end."""
+    try:
+        with start_processes(options.jobs, options.on) as processes, ThreadPoolExecutor(len(walks)) as pool:
+            return all([*pool.map(lambda walk: run_walk(walk, options, processes), walks)])
+    except PatchgenError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return False
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,11 +72,17 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", default="..", help="releases to come to, such as 5.9.0..5.12.1")
     parser.add_argument("--configs", nargs="+", default=[], metavar="PATTERN", help="configs that parity runs for")
     parser.add_argument("--no-parity", action="store_true", help="judge by generating and the contract rules alone")
-    parser.add_argument("--jobs", type=int, default=1, help="walks at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="walks at a time, on this machine")
+    on = "have a Ray cluster's nodes take steps and judge: ray://host:10001, or ray for the one that is here"
+    parser.add_argument("--on", metavar="CLUSTER", help=on)
     parser.add_argument("--folder", type=Path, default=FOLDER.parent / "replay", help="where results are kept")
     parser.add_argument("--tables", action="store_true", help="only print the tables of what is there")
     parser.add_argument("--figures", type=Path, help="write the counts of the chosen walks into a file of such")
     options = parser.parse_args(arguments)
+    try:
+        options.on = check_cluster("--on", options.on)
+    except PatchgenError as error:
+        parser.error(str(error))
     first, _, last = options.steps.partition("..")
     unknown = [version for version in (first, last) if version and version not in RELEASES]
     if unknown:
@@ -81,41 +93,66 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def run_walk(walk: Walk, options: argparse.Namespace) -> None:
-    """Take the steps of a walk that are missing, and have parity judge those that are chosen."""
+def run_walk(walk: Walk, options: argparse.Namespace, processes: Processes) -> bool:
+    """Take the steps of a walk that are missing, and have parity judge those that are chosen; whether that came to its
+    end."""
+    try:
+        _run_walk(walk, options, processes)
+    except PatchgenError as error:
+        print(f"{walk.name} goes no further: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def _run_walk(walk: Walk, options: argparse.Namespace, processes: Processes) -> None:
     home = options.folder / walk.name
-    current = home / walk.start
     if not (home / f"{walk.start}.json").is_file():
-        shutil.rmtree(current, ignore_errors=True)
-        current.mkdir(parents=True)
-        problems = make_start(walk, current)
-        print(f"{walk.name} {walk.start}:", *problems or ["nothing is wrong"], sep="\n  ", flush=True)
-        _save(home / f"{walk.start}.json", {"problems": problems})
+        request = Request("start", walk, walk.start, wheels=find_wheels(walk, [walk.start]))
+        values = _keep(home, request, *processes.ask(request))
+        print(f"{walk.name} {walk.start}:", *values["problems"] or ["nothing is wrong"], sep="\n  ", flush=True)
     ended: set[str] = set()
     for old, version in zip((walk.start, *walk.steps), walk.steps):
         if RELEASES.index(version) > RELEASES.index(options.chosen[-1]):
             break
         if not (home / f"{version}.json").is_file():
-            _take(walk, home, old, version, ended)
+            _take(walk, home, old, version, ended, processes)
         ended |= {*_load_step(home / f"{version}.json").ended}
     if not options.no_parity:
         for version in (walk.start, *walk.steps):
             if version in options.chosen and (home / f"{version}.json").is_file():
-                judge_release(home / version, version, options.configs)
+                _judge(walk, home / version, options.configs, processes)
 
 
-def _take(walk: Walk, home: Path, old: str, version: str, ended: set[str]) -> None:
-    folder, start = home / version, time.perf_counter()
+def _take(walk: Walk, home: Path, old: str, version: str, ended: Collection[str], processes: Processes) -> None:
+    project, wheels = pack_project(home / old), find_wheels(walk, [old, version])
+    request = Request("step", walk, version, old, project, tuple(sorted(ended)), wheels=wheels)
+    values = _keep(home, request, *processes.ask(request))
+    patches, broken = values["patches"], values["broken"]
+    conflicts = sum(record["how"] == "conflict" for record in patches)
+    print(f"{walk.name} {version}: {len(patches)} patches, {conflicts} conflicts, {len(broken)} broken", flush=True)
+
+
+def _keep(home: Path, request: Request, values: dict[str, Any], project: bytes) -> dict[str, Any]:
+    """Write what came of a start or a step into the walk's folder; the project first, which counts by the other."""
+    folder = home / request.version
     shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(home / old, folder, ignore=IGNORED)
-    step = take_step(folder, find_releases(), old, version, ended, people_wrote(walk, version))
-    joining = join_models(walk, folder, version)
-    run = {"joining": joining, "seconds": round(time.perf_counter() - start, 1), "revision": _revision()}
-    values = {**dataclasses.asdict(step), **run}
-    _save(home / f"{version}.json", values)
-    conflicts = sum(record.how == "conflict" for record in step.patches)
-    print(f"{walk.name} {version}: {len(step.patches)} patches, {conflicts} conflicts, {len(step.broken)} broken")
-    sys.stdout.flush()
+    folder.mkdir(parents=True)
+    unpack_project(project, folder)
+    _save(home / f"{request.version}.json", {**values, "revision": _revision()})
+    return values
+
+
+def _judge(walk: Walk, folder: Path, patterns: Sequence[str], processes: Processes) -> None:
+    configs = find_unjudged(folder, patterns)
+    if not configs:
+        return
+    wheels = find_wheels(walk, [folder.name], with_needed=True)
+    request = Request("gate", walk, folder.name, project=pack_project(folder), configs=configs, wheels=wheels)
+    values, _ = processes.ask(request)
+    _save(gate_file(folder), read_red(folder) | values["red"])
+    count = sum(map(bool, values["red"].values()))
+    text = values["problem"] or f"parity judged {len(values['red'])} of {len(configs)} configs; {count} are red"
+    print(f"{walk.name} {folder.name}: {text}", flush=True)
 
 
 def _revision() -> str:
@@ -145,16 +182,10 @@ def read_judged(walk: Walk, folder: Path, chosen: Sequence[str]) -> Iterator[tup
         if not path.is_file():
             return
         if version in chosen:
-            before, now = (_gate(home / release) for release in (old, version))
+            before, now = (read_red(home / release) for release in (old, version))
             red = {config: texts for config, texts in now.items() if texts and not before.get(config)}
             for entry in judge(_load_step(path), red, now):
                 yield walk, version, entry
-
-
-def _gate(folder: Path) -> dict[str, list[str]]:
-    path = folder.with_name(f"{folder.name}.gate.json")
-    configs: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    return configs
 
 
 def print_tables(walks: Sequence[Walk], judged: Sequence[tuple[Walk, str, Judged]]) -> None:
@@ -182,4 +213,5 @@ def print_tables(walks: Sequence[Walk], judged: Sequence[tuple[Walk, str, Judged
 
 
 if __name__ == "__main__":
+    os.nice(15)
     sys.exit(main())

@@ -74,12 +74,12 @@ def read_figures(path: Path = FIGURES) -> list[Figure]:
 
 
 def write_figures(path: Path, judged: Iterable[tuple[str, str, Judged]]) -> None:
-    """Write the counts of walks, by name and release, into a file, which keeps those of other walks."""
+    """Write the counts of steps, by their walk's name and release, into a file, which keeps those of other steps."""
     counts = Counter(
         (walk, release, entry.kind, entry.record.change, entry.outcome, entry.by) for walk, release, entry in judged
     )
-    fresh = {walk for walk, *_ in counts}
-    figures = [figure for figure in read_figures(path) if figure.walk not in fresh]
+    fresh = {(walk, release) for walk, release, *_ in counts}
+    figures = [figure for figure in read_figures(path) if (figure.walk, figure.release) not in fresh]
     figures += [Figure(*key, count) for key, count in counts.items()]
     lines = [HEAD, *(" | ".join(map(str, astuple(figure))) for figure in sorted(figures))]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from patchgen_core.checks.result import unpack
-from patchgen_core.files import write_files
 from patchgen_core.upgrade.writing.gating import verdict_line
-from tools.releases import NEEDED, find_release
+from tools.releases import NEEDED, ROOT, find_release
 
 CHECKS = "drift,import,contract,parity"
 OLDER = ("huggingface-hub", "tokenizers")
@@ -22,23 +21,36 @@ some."""
 LIMIT = 3 * 3600
 
 
-def judge_release(folder: Path, version: str, patterns: Sequence[str] = ()) -> dict[str, list[str]]:
-    """What is red by config, of those that the gate ran for; kept beside the folder and not found out again.
+def read_red(folder: Path) -> dict[str, list[str]]:
+    """What is red by config of a release that a walk came to, of those that the gate ran for."""
+    kept = gate_file(folder)
+    red: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    return red
+
+
+def gate_file(folder: Path) -> Path:
+    """Where that is kept, beside the folder."""
+    return folder.with_name(f"{folder.name}.gate.json")
+
+
+def find_unjudged(folder: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:
+    """The paths of configs that the gate has not run for.
 
     Args:
-        patterns: parts of the paths of configs to run it for; none for all.
+        patterns: parts of the names of those that are wanted; none for all.
     """
-    kept = folder.with_name(f"{folder.name}.gate.json")
-    red: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
-    paths = [p for p in sorted(folder.rglob("*_patch_gen_config.py")) if _is_chosen(p, patterns)]
+    red = read_red(folder)
+    paths = [path for path in sorted(folder.rglob("*_patch_gen_config.py")) if _is_chosen(path, patterns)]
     missing = [path for path in paths if not any(config.endswith(path.stem) for config in red)]
+    return tuple(path.relative_to(folder).as_posix() for path in missing)
+
+
+def judge_configs(folder: Path, paths: Sequence[Path], version: str) -> tuple[dict[str, list[str]], str]:
+    """What is red by config, of those that parity ran for; and why nothing was judged, where nothing was."""
     environment = find_environment(version)
-    if missing and environment is not None:
-        red |= _run(folder, missing, environment)
-        write_files([(kept, json.dumps(red, indent=1) + "\n")])
-        count = sum(map(bool, red.values()))
-        print(f"{folder.parent.name} {version}: parity of {len(missing)} configs; {count} red", flush=True)
-    return red
+    if environment is None:
+        return {}, f"transformers {version} does not import here with any of the releases that it could need"
+    return _run(folder, paths, environment)
 
 
 def _is_chosen(path: Path, patterns: Sequence[str]) -> bool:
@@ -53,7 +65,7 @@ def find_environment(version: str) -> dict[str, str] | None:
         folders += [] if release.origin == "installed" else [str(release.folder)]
         psutil = find_release(NEEDED["psutil"], "psutil")
         folders += [] if psutil.origin == "installed" else [str(psutil.folder)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*folders, str(ROOT)]), "PYTHONWARNINGS": "ignore"}
         command = [
             sys.executable,
             "-c",
@@ -64,7 +76,7 @@ def find_environment(version: str) -> dict[str, str] | None:
     return None
 
 
-def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> dict[str, list[str]]:
+def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> tuple[dict[str, list[str]], str]:
     with tempfile.TemporaryDirectory(prefix="patchgen-replay-") as temporary:
         report = Path(temporary, "report.json")
         command = [sys.executable, "-m", "patchgen_core", "gate", "--checks", CHECKS, "--device", "cpu", "-j", "1"]
@@ -73,12 +85,11 @@ def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> di
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
         )
         if not report.is_file():
-            print(f"{folder}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
-            return {}
+            return {}, f"the gate ended with exit code {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}"
         results = json.loads(report.read_text(encoding="utf-8"))["results"]
     ran = {result["config"] for result in results if result["check"] == "parity" and result["status"] != "skipped"}
     red: dict[str, list[str]] = {config: [] for config in ran}
     for result in (unpack({**record, "files": []}) for record in results):
         if result.is_bad:
             red.setdefault(result.config, []).append(f"{result.name}: {verdict_line(result)}")
-    return red
+    return red, ""

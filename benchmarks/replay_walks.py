@@ -29,6 +29,8 @@ which no project has configs."""
 FORMS = ("replacements", "edits")
 REAL = {"0.1.9a5": "5.2.0", "0.1.10": "5.2.0", "0.1.11": "5.2.0", "0.1.12": "5.9.0"}
 """The releases of VeOmni that have configs, each with the release of transformers that they are for."""
+NEWEST_REAL = "0.1.12"
+"""The one that is what people made of the others."""
 STARTS = {
     **{"zoo-5.9.0": "5.9.0", "zoo-5.23.0": "5.23.0"},
     **{f"veomni-{version}": release for version, release in REAL.items()},
@@ -128,7 +130,7 @@ def _models_of(version: str) -> tuple[str, ...]:
 def _make_real(version: str, folder: Path, release: Release) -> Project:
     unpacked = find_release(version, "veomni")
     shutil.copytree(unpacked.folder / "veomni", folder / "veomni", ignore=shutil.ignore_patterns("__pycache__"))
-    if version != "0.1.12":
+    if version != NEWEST_REAL:
         for name, text in FORWARDS.items():
             (folder / "veomni/patchgen" / name).write_text(text)
     (folder / "pyproject.toml").write_text(PYPROJECT)
@@ -140,8 +142,8 @@ def people_wrote(walk: Walk, version: str) -> Path | None:
     """The folder of configs' folders with what people made of a project for a release; None for nothing."""
     if walk.project.startswith("zoo") and version == "5.23.0" and walk.start != version:
         return older.ZOO
-    if walk.project.startswith("veomni") and REAL["0.1.12"] == version and walk.start != version:
-        return find_release("0.1.12", "veomni").folder / "veomni/models/transformers"
+    if walk.project.startswith("veomni") and REAL[NEWEST_REAL] == version and walk.start != version:
+        return find_release(NEWEST_REAL, "veomni").folder / "veomni/models/transformers"
     return None
 
 

@@ -100,19 +100,23 @@ def test_a_table_counts_by_kind() -> None:
     ]
 
 
-def test_figures_keep_those_of_other_walks_and_make_a_table_of_both_forms(tmp_path: Path) -> None:
+def test_figures_keep_those_of_other_steps_and_make_a_table_of_both_forms(tmp_path: Path) -> None:
     path = tmp_path / "figures.txt"
     judged = judge(step(CARRIED, UNTOUCHED, TOLD), {})
     write_figures(path, [("toy-replacements", "2.0", entry) for entry in judged])
+    write_figures(path, [("toy-edits", "1.0", entry) for entry in judged[:1]])
     write_figures(path, [("toy-edits", "2.0", entry) for entry in judged[:2]])
     write_figures(path, [("toy-edits", "2.0", entry) for entry in judged[:1]])
     figures = read_figures(path)
     assert Figure("toy-edits", "2.0", "method replaced", "body", "right", "rules", 1) in figures
-    assert tabulate_outcomes(figures, "step")[2:-1] == ["| toy, 2.0 | 2 / 1 / 0 / 0 | 1 / 0 / 0 / 0 |"]
+    assert tabulate_outcomes(figures, "step")[2:-1] == [
+        "| toy, 1.0 | - | 1 / 0 / 0 / 0 |",
+        "| toy, 2.0 | 2 / 1 / 0 / 0 | 1 / 0 / 0 / 0 |",
+    ]
     assert tabulate_outcomes(figures, "change")[2:] == [
-        "| body | 1 / 1 / 0 / 0 | 1 / 0 / 0 / 0 |",
+        "| body | 1 / 1 / 0 / 0 | 2 / 0 / 0 / 0 |",
         "| nothing | 1 / 0 / 0 / 0 | - |",
-        "| **together** | 2 / 1 / 0 / 0 | 1 / 0 / 0 / 0 |",
+        "| **together** | 2 / 1 / 0 / 0 | 2 / 0 / 0 / 0 |",
     ]
 
 
