@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.branches import begin_here, head_cause
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.records.machines import ReleaseFacts, note_releases
+from patchgen_service.running.upstream_changes import fetch_history
 
 PACKAGE = "transformers"
 _TIMEOUT = 30.0
@@ -80,7 +82,20 @@ def watch_releases(context: JobContext) -> list[str]:
         active = session.scalars(select(Repository).where(Repository.is_active).order_by(Repository.id)).all()
         return [(repository, _due_versions(session, repository, context.clock())) for repository in active]
 
-    return [run for repository, versions in context.change(note) for run in _begin_runs(context, repository, versions)]
+    due = context.change(note)
+    if any(versions for _, versions in due):
+        _fetch_history(context)
+    return [run for repository, versions in due for run in _begin_runs(context, repository, versions)]
+
+
+def _fetch_history(context: JobContext) -> None:
+    """Have the clone of transformers know the new releases, so that runs with them name upstream's pull requests."""
+    folder = Path(context.settings.history)
+    if context.settings.history and folder.is_dir():
+        try:
+            fetch_history(folder)
+        except GitError as error:
+            LOG.warning("the clone %s of %s gets no new tags: %s", folder, PACKAGE, error)
 
 
 def _due_versions(session: Session, repository: Repository, now: datetime) -> list[str]:

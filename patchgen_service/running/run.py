@@ -143,7 +143,7 @@ def _run_projects(
         elif order.transformers:
             left = replace(place.limits, seconds=max(0.0, until - time.monotonic()))
             own = (order.transformers, checkout, environment, kind, left, no_effects.of_project(project))
-            report = study_release(order.run, project, *own, should_stop, place.hidden)
+            report = study_release(order.run, project, *own, should_stop, place.hidden, place.history)
             if report is not None:
                 tell(report)
     if problems:

@@ -18,12 +18,11 @@ from patchgen_service.isolation.probe import NotIsolated, choose_isolation
 from patchgen_service.isolation.process import run_command
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.run import Workplace
+from patchgen_service.running.upstream_changes import add_history, describe_change
 
 _MUST_CHANGE = "must change"
 _LARGEST_FILE = 8 << 20
 _OPTIONS = ("--offline", "--apply", "--allow-dirty", "--no-gate", "--json")
-_TRUSTING = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
-"""Has Git read a clone that is another user's, as the history is in a box."""
 _PIN = re.compile(r"^(\s*transformers\s*==\s*)[^\s;#]+", re.IGNORECASE | re.MULTILINE)
 
 
@@ -141,27 +140,25 @@ def _upgrade_project(
     folder: Path, project: str, version: str, environment: PythonEnvironment, kind: Kind, place: Workplace
 ) -> _Report:
     """Run the upgrade, which finds the release in the environment and the one before in the generated files."""
-    history = place.history if place.history is not None and place.history.is_dir() else None
     variables = {
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
-        **(_TRUSTING if history is not None else {}),
         **({} if kind == "none" else {CACHE_FOLDER: "/tmp/patchgen-cache"}),
     }
     if not (folder / project).is_dir():
         raise UpgradeFailed(f"The commit has no folder '{project}'.")
     box = Box(
         folder / project,
-        {**environment.readable, **({history: history} if history is not None else {})},
+        environment.readable,
         writable=(folder,),
         hidden=place.hidden,
         environment=variables,
         limits=place.limits,
     )
     command = [str(environment.python), "-m", "patchgen_core", "upgrade", "--to", version, *_OPTIONS]
-    if history is not None:
+    if (with_history := add_history(box, command, place.history)) is not None:
         try:
-            return _run_upgrade(project, kind, box, [*command, "--history", str(history)])
+            return _run_upgrade(project, kind, *with_history)
         except UpgradeFailed:  # a history that lacks a release is no reason to do without the rest
             pass
     return _run_upgrade(project, kind, box, command)
@@ -225,8 +222,7 @@ def _describe(finding: _Finding) -> str:
     if not finding.commits:
         return text
     commit = finding.commits[0]
-    number = f"#{commit.pull_request} " if commit.pull_request is not None else ""
-    return f"{text} (upstream's {number}{commit.subject})"
+    return f"{text} ({describe_change(commit.subject, commit.pull_request)})"
 
 
 def _from_root(project: str, path: str) -> str:

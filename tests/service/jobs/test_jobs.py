@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -314,6 +316,27 @@ def test_release_that_is_new_on_the_index_is_run_with(project: GitProject, shop:
         "5.3.0": (False, False),
         "4.57.0": (False, False),
     }
+
+
+def test_clone_of_transformers_gets_the_tags_of_what_is_new(
+    shop: JobContext, index: Index, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream, clone = GitProject(tmp_path / "upstream"), tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", upstream.folder, clone], check=True)
+    settings = dataclasses.replace(shop.settings, index_url=index.url, history=str(clone))
+    shop = dataclasses.replace(shop, settings=settings)
+    add_repository(shop, upstream)
+    index.serve(v5_1_0=False)
+    watch_releases(shop)
+    upstream.commit("Break something (#7)")
+    upstream.git("tag", "v5.2.0rc1")
+    index.serve(v5_1_0=False, v5_2_0rc1=False)
+    assert len(watch_releases(shop)) == 1
+    assert subprocess.run(["git", "tag"], cwd=clone, check=True, capture_output=True).stdout == b"v5.2.0rc1\n"
+    shutil.rmtree(upstream.folder / ".git/objects")
+    index.serve(v5_1_0=False, v5_2_0rc1=False, v5_2_0rc2=False)
+    watch_releases(shop)
+    assert f"the clone {clone} of transformers gets no new tags" in caplog.text
 
 
 def set_url(shop: JobContext, repository: int, url: str) -> None:

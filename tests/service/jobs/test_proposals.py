@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -23,6 +22,7 @@ from patchgen_service.jobs.service import Jobs
 from patchgen_service.records.proposals import ProposalNote, note_proposal, read_proposal
 from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
 from tests.service.jobs.test_jobs import add_repository, make_shop, start, wait_until
+from tests.service.running.test_release_study import install_by_hand
 from tests.service.running.test_upgrade import NEW, old_project
 
 pytestmark = pytest.mark.torch
@@ -58,10 +58,7 @@ class Office:
     def install(self, constraints: str) -> None:
         """Make the environment of a release by hand: the one of these tests, under another name."""
         place = self.context.settings.environments_folder / Recipe(constraints=constraints, transformers=NEW).digest
-        (place / "bin").mkdir(parents=True)
-        (place / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-        (place / "bin/python").chmod(0o755)
-        (place / "complete").touch()
+        install_by_hand(place)
 
     def at(self, **later: float) -> ProposalNote | None:
         """What is known after the clock came to a time after Monday's six o'clock."""

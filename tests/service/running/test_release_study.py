@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,16 +15,25 @@ import transformers
 from service_samples import GitProject
 from service_team import Team
 
-from patchgen_service.environments import PythonEnvironment
+from patchgen_core.upstream.module import find_upstream
+from patchgen_service.environments import PythonEnvironment, Recipe
+from patchgen_service.git.command import Remote
+from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.box import MEBIBYTE, Limits
+from patchgen_service.isolation.probe import Isolation
 from patchgen_service.records.files import keep_file
 from patchgen_service.running.events import Event, FileArrived, ResultArrived
 from patchgen_service.running.gate import Checkout
+from patchgen_service.running.order import RunOrder
 from patchgen_service.running.release_study import NoEffects, study_release
+from patchgen_service.running.run import Workplace, carry_out
 from patchgen_service.views.patch_debt import ChangeGroup, NeedlessPatch, ReleaseStudy, read_study
 
 pytestmark = pytest.mark.torch
 
+NEW = version("transformers")
+LLAMA_MODULE = "transformers.models.llama.modeling_llama"
+LLAMA_FILE = f"{LLAMA_MODULE.replace('.', '/')}.py"
 LIMITS = Limits(seconds=60, memory=2048 * MEBIBYTE, processes=64, disk=64 * MEBIBYTE)
 CONFIG = """
 from patchgen import PatchConfig
@@ -64,6 +75,21 @@ def make_old_release(folder: Path) -> Path:
     return folder
 
 
+def make_history(folder: Path, old: Path) -> Path:
+    """A clone of transformers with both releases, between which one change was made."""
+    for text, message, tag in (
+        ((old / LLAMA_FILE).read_text(), "Begin", "v5.1.0"),
+        (find_upstream(LLAMA_MODULE).path.read_text(), "Norms keep what they have (#77)", f"v{NEW}"),
+    ):
+        path = folder / "src" / LLAMA_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        who = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
+        for command in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", message], ["tag", tag]):
+            subprocess.run(["git", *command], cwd=folder, check=True)
+    return folder
+
+
 @pytest.fixture
 def llama_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
     """A project whose generated file is for the old release."""
@@ -84,9 +110,36 @@ def llama_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject
 
 def study(project: GitProject, no_effects: NoEffects) -> FileArrived | None:
     checkout = Checkout(project.folder, lambda path: (project.folder / path).read_bytes())
-    environment, effects = PythonEnvironment(Path(sys.executable)), no_effects.of_project("sub")
-    where = (version("transformers"), checkout, environment)
-    return study_release("1-1-a", "sub", *where, "bubblewrap", LIMITS, effects, lambda: False)
+    own = (NEW, checkout, PythonEnvironment(Path(sys.executable)), "bubblewrap", LIMITS, no_effects.of_project("sub"))
+    return study_release("1-1-a", "sub", *own, lambda: False)
+
+
+def test_a_run_with_a_release_names_upstreams_pull_request_where_a_clone_has_the_releases(
+    llama_project: GitProject, tmp_path: Path
+) -> None:
+    history = make_history(tmp_path / "history", tmp_path / "old")
+    place = Workplace(tmp_path / "work", tmp_path / "environments", Isolation("none"), (), LIMITS)
+    place = replace(place, history=history)
+    install_by_hand(place.environments / Recipe(transformers=NEW).digest)
+    sha = llama_project.git("rev-parse", "HEAD")
+    only = {"projects": ("sub",), "checks": ("drift",), "transformers": NEW, "is_trusted": True}
+    order = RunOrder("1-1-a", "acme", str(llama_project.folder), sha, **only)  # type: ignore[arg-type]
+    details = []
+    for _ in range(2):
+        events: list[Event] = []
+        carry_out(order, Mirror(tmp_path / "mirror", Remote(str(llama_project.folder))), place, events.append)
+        (file,) = [event for event in events if isinstance(event, FileArrived) and event.name == "sub/upgrade.json"]
+        details += [change["detail"] for change in json.loads(file.content)["changes"]]
+        subprocess.run(["git", "tag", "--delete", f"v{NEW}"], cwd=history, check=False, capture_output=True)
+    assert details == ["upstream's #77 Norms keep what they have", ""]
+
+
+def install_by_hand(environment: Path) -> None:
+    """Make an environment of the one of these tests, under another name."""
+    (environment / "bin").mkdir(parents=True)
+    (environment / "bin/python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (environment / "bin/python").chmod(0o755)
+    (environment / "complete").touch()
 
 
 def test_patches_that_a_release_makes_needless_are_told_with_what_it_took_away(

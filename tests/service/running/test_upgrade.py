@@ -7,27 +7,22 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from service_samples import GitProject
 
-from patchgen_core.upstream.module import find_upstream
 from patchgen_service.environments import PythonEnvironment
 from patchgen_service.isolation.box import MEBIBYTE, Limits
 from patchgen_service.isolation.probe import Isolation
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.run import Workplace
 from patchgen_service.running.upgrade import UpgradeFailed, UpgradeWork, pin_release, upgrade_checkout
-from tests.service.running.test_release_study import make_old_release
+from tests.service.running.test_release_study import NEW, make_history, make_old_release
 
 pytestmark = pytest.mark.torch
 
 LIMITS = Limits(seconds=120, memory=2048 * MEBIBYTE, processes=64, disk=64 * MEBIBYTE)
-NEW = version("transformers")
-LLAMA_MODULE = "transformers.models.llama.modeling_llama"
-LLAMA_FILE = f"{LLAMA_MODULE.replace('.', '/')}.py"
 LLAMA = """
 from patchgen import PatchConfig
 
@@ -113,18 +108,7 @@ def test_what_merges_is_carried_and_the_rest_is_told_by_its_cause(project: GitPr
 def test_the_rest_says_which_change_of_upstreams_it_was_where_a_clone_is_there(
     old_project: GitProject, tmp_path: Path
 ) -> None:
-    history = tmp_path / "history"
-    old = make_old_release(tmp_path / "old") / LLAMA_FILE
-    for text, message, tag in (
-        (old.read_text(), "Begin", "v5.1.0"),
-        (find_upstream(LLAMA_MODULE).path.read_text(), "Norms keep what they have (#77)", f"v{NEW}"),
-    ):
-        path = history / "src" / LLAMA_FILE
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        who = ("-c", "user.name=someone", "-c", "user.email=someone@example.org")
-        for command in (["init", "-q"], ["add", "."], [*who, "commit", "-qm", message], ["tag", tag]):
-            subprocess.run(["git", *command], cwd=history, check=True)
+    history = make_history(tmp_path / "history", make_old_release(tmp_path / "old"))
     work = _upgrade(old_project.copy_to(tmp_path / "first"), tmp_path, history=history)
     assert list(work.rest) == ["reset gone (upstream's #77 Norms keep what they have)"]
     subprocess.run(["git", "tag", "--delete", f"v{NEW}"], cwd=history, check=True, capture_output=True)
