@@ -17,7 +17,7 @@ from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upstream.releases import Release
 
-ROUNDS = 6
+ROUNDS = 12
 """How often patches are left out of a config until it generates."""
 _STILL_USED = re.compile(r"(exclude_from_output|drop_import_names) takes '(\w+)' out, but upstream's '([\w.]+)'")
 _UNKNOWN = re.compile(r"(exclude_from_output|drop_import_names): upstream (?:defines no|does not know) '(\w+)'")
@@ -79,11 +79,13 @@ class Leaving:
         affected = {*wanted}
         names: dict[str, set[tuple[str, str]]] = {}
         dropped: set[tuple[str, str]] = set()
+        given_back: dict[str, set[str]] = {}
         for _ in range(ROUNDS):
             dropped |= targets
             for loaded in self._configs(affected):
                 drop(loaded, [target for config, target in targets if config == loaded.label])
                 take_back(loaded, names.get(loaded.label, ()))
+                given_back.setdefault(loaded.label, set()).update(name for _, name in names.get(loaded.label, ()))
             configs = self._configs(affected)
             problems |= _make(there, configs)
             blamed = [found for c in configs for found in self._blamed(c, problems[c.label], c.label in hit)]
@@ -91,7 +93,10 @@ class Leaving:
             hit |= {config for config, _ in reasons}
             targets = {key for key, _ in blamed}
             left = {c.label: {target for config, target in dropped if config == c.label} for c in configs}
-            names = {c.label: self._idle_names(c.label, problems[c.label], left[c.label]) for c in configs}
+            names = {
+                c.label: self._idle_names(c.label, problems[c.label], left[c.label], given_back[c.label])
+                for c in configs
+            }
             affected = {*(config for config, _ in targets), *(label for label in names if names[label])}
             if not affected:
                 break
@@ -111,11 +116,14 @@ class Leaving:
     def _configs(self, wanted: Collection[str]) -> list[LoadedConfig]:
         return [loaded for loaded in select_configs(self.project).configs if loaded.label in wanted]
 
-    def _idle_names(self, label: str, problems: Iterable[Problem], dropped: Collection[str]) -> set[tuple[str, str]]:
-        """The names that calls of a config take out of upstream's module for the sake of patches that are left out,
-        each with its call."""
+    def _idle_names(
+        self, label: str, problems: Iterable[Problem], dropped: Collection[str], given_back: Collection[str]
+    ) -> set[tuple[str, str]]:
+        """The names that calls of a config take out of upstream's module for the sake of patches that are left out, or
+        of classes that were given back for that, each with its call."""
         texts = {*map(describe_problem, problems)} - {*self.before.get(label, ())} if dropped else set()
-        used = [match for text in texts for match in _STILL_USED.finditer(text) if match[3] in dropped]
+        idle = {*dropped, *given_back}
+        used = [m for text in texts for m in _STILL_USED.finditer(text) if idle & {m[3], m[3].partition(".")[0]}]
         unknown = [match for text in texts for match in _UNKNOWN.finditer(text)]
         return {(match[1], match[2]) for match in (*used, *unknown)}
 

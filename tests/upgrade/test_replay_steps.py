@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.replay_judge import judge
 from benchmarks.replay_records import StepRecord
 from benchmarks.replay_steps import take_step
@@ -11,8 +13,13 @@ from tests.upstream.wheels import make_wheel
 
 MODULE = "transformers.models.toy.modeling_toy"
 OLD = """
-class Unused:
+class Deeper:
     pass
+
+
+class Unused:
+    def make(self):
+        return Deeper()
 
 
 def scale(x):
@@ -88,15 +95,21 @@ def test_a_patch_that_the_report_has_an_error_of_is_a_conflict_and_the_others_ar
 def test_what_apply_leaves_for_after_a_conflict_is_carried_over_then(work: Workspace) -> None:
     """A name in `exclude_from_output` that upstream has no longer, beside a patch that would use it."""
     norm = NORM.replace("return x * 3", "return x if isinstance(x, Unused) else x * 3")
-    changes = ("class Unused:\n    pass", ""), ("        if isinstance(x, Unused):\n            return x\n", "")
+    changes = (
+        ("class Unused:\n    def make(self):\n        return Deeper()", ""),
+        ("        if isinstance(x, Unused):\n            return x\n", ""),
+    )
     config = 'config.exclude_from_output("Unused")\n' + norm + HEAD.replace("**kwargs", "labels=None")
     step, outcomes = take(work, config, *changes, ("return x * 1", "return x * 2"))
     assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
     assert step.ended == {}
 
 
-def test_what_a_config_takes_out_for_a_patch_that_is_left_out_stays_then(work: Workspace) -> None:
-    config = 'config.exclude_from_output("Unused")\n' + NORM + HEAD
+@pytest.mark.parametrize("names", [("Unused",), ("Unused", "Deeper")])
+def test_what_a_config_takes_out_for_a_patch_that_is_left_out_stays_then(
+    work: Workspace, names: tuple[str, ...]
+) -> None:
+    config = f"config.exclude_from_output(*{names})\n" + NORM + HEAD
     step, outcomes = take(work, config, ("return x * 1", "return x * 2"))
     assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
     assert step.ended == {}
