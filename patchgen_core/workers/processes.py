@@ -51,8 +51,8 @@ class UnitExecutor:
     by one that is free before.
 
     Args:
-        processors: how many processors the processes keep busy together, at least one each; a task that needs more
-            runs alone.
+        processors: how many processors the processes keep busy together, at least one each. A task that needs more
+            occupies half of what it needs: much of what it does is done by one process.
     """
 
     def __init__(self, workers: Sequence[UnitWorker], processors: int) -> None:
@@ -205,8 +205,8 @@ class _Processors:
 
     @contextmanager
     def occupied(self, wanted: int) -> Iterator[None]:
-        """Wait for so many, or for all where there are not so many, and occupy them."""
-        wanted, place = min(wanted, self._number), object()
+        """Wait for half of so many, or of all where there are not so many, and occupy them."""
+        wanted, place = (min(wanted, self._number) + 1) // 2, object()
         with self._state:
             self._queue.append(place)
             self._state.wait_for(lambda: self._is_closed or (self._queue[0] is place and self._free >= wanted))

@@ -102,6 +102,17 @@ def test_items_of_a_folder_stay_together_unless_they_take_long() -> None:
     assert [len(unit) for unit in units] == [*[1] * 40, 4, 8]
 
 
+def test_items_of_a_folder_are_shared_out_where_a_process_would_have_nothing_to_do() -> None:
+    check = AheadCheck(Session(None, Settings()))
+    names = ["import", "parity[eager]", "parity[liger_kernel]", "sharded[sp2]", "sharded[fsdp2]"]
+    config, other = (Path(f"/models/a/a_{device}.py") for device in ("gpu", "npu"))
+    alone = [(check, config, name) for name in names]
+    assert divide_items(alone, 2) == [[item] for item in alone]
+    assert divide_items(alone, 1) == [alone]
+    both = [(check, path, name) for path in (config, other) for name in names]
+    assert divide_items(both, 2) == [both[:5], both[5:]]
+
+
 def test_items_run_near_their_places() -> None:
     """As they come when the cheap ones of all models run before the others."""
     check = AheadCheck(Session(None, Settings()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,16 @@ def run(request):
 
 
 @pytest.fixture
-def executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UnitExecutor]:
-    """Two processes with two processors."""
+def unit_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that processes can import what they do from."""
     (tmp_path / "unit_tasks.py").write_text(HANDLER, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def executor(unit_tasks: Path) -> Iterator[UnitExecutor]:
+    """Two processes with two processors."""
     executor = UnitExecutor(make_workers("unit_tasks:run", 2), 2)
     yield executor
     executor.close()
@@ -122,14 +129,13 @@ def test_closing_ends_what_runs(executor: UnitExecutor, tmp_path: Path) -> None:
     assert not is_running(int(started.read_text()))
 
 
-def test_a_task_for_two_processors_runs_alone(executor: UnitExecutor) -> None:
-    units = [[Task(("note", ""), processors) for processors in (1, 2)] for _ in range(2)]
-    answers = [[answer.result(60) for answer in unit] for unit in executor.submit(units)]
-    whole = [unit[1] for unit in answers]
-    others = [unit[0] for unit in answers]
-    for start, end in whole:
-        assert not any(start < others_end and others_start < end for others_start, others_end in others)
-    assert whole[0][1] <= whole[1][0] or whole[1][1] <= whole[0][0]
+def test_a_task_for_several_processors_occupies_half_of_them(unit_tasks: Path) -> None:
+    with closing(UnitExecutor(make_workers("unit_tasks:run", 3), 4)) as executor:
+        pair = executor.submit([[Task(("meet", (unit_tasks, 2)), 4)] for _ in range(2)])
+        assert [answer.result(60)[1] for (answer,) in pair] == [[(unit_tasks, 2)]] * 2  # each waits for the other one
+        units = executor.submit([[Task(("note", ""), 4)] for _ in range(3)])
+        times = sorted(answer.result(60) for (answer,) in units)
+        assert times[2][0] >= min(end for _, end in times[:2])
 
 
 def test_the_machine_has_processors_and_memory() -> None:

@@ -89,9 +89,9 @@ def _find_looks(parts: dict[Path, Part], entered: set[Path], functions: Iterable
     running: list[tuple[Path, Body]] = []
     for path, part in parts.items():
         if part.summary is not None:
-            running += [(path, body) for body in part.summary.all_bodies()] if path in entered else []
+            running += [(path, body) for body in part.summary.bodies] if path in entered else []
             running.append((path, part.summary.top))
-            for name, bodies in part.summary.bodies.items():
+            for name, bodies in part.summary.named():
                 by_name.setdefault(name, []).extend((path, body) for body in bodies)
     used: set[str] = set()
     looks: list[tuple[Path, Body]] = []

@@ -1,4 +1,5 @@
-"""Kept results on disk: a file for each item of a config, beside those of the drift check.
+"""Kept results on disk: a file for each item of a config and for each text that was looked at, beside those of the
+drift check.
 
 A file is a line with the hash of what follows, and JSON. What cannot be read, is cut off, was changed, has another
 format or belongs to another user counts as not there. Files are replaced as a whole, so that any number of processes
@@ -17,15 +18,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from patchgen_core.build.entry_folder import EntryFolder, is_old, read_signed, sign, touch
+from patchgen_core.checks.kept.source_summary import SourceSummary
 from patchgen_core.files import digest, write_files
 from patchgen_core.project.cache_folder import prepare_folder
 
-LIMIT = 8192
+LIMIT = 12_288
 """How many files are kept, of some 10 KiB each; the ones that were used least recently go."""
 FOLDER = "checks"
 FORMAT = 1
 _CONTENTS, _PAST = "contents.json", "past.json"
-_ENTRY = re.compile(r"(?:(?:[0-9a-f]{20}|machine)-[0-9a-f]{24}|contents|past)\.json")
+_ENTRY = re.compile(r"(?:(?:[0-9a-f]{20}|machine|source)-[0-9a-f]{24}|contents|past)\.json")
 
 
 _Kind = TypeVar("_Kind")
@@ -94,6 +96,12 @@ class Past:
 
 
 @dataclass(frozen=True)
+class _Source:
+    key: str
+    summary: SourceSummary
+
+
+@dataclass(frozen=True)
 class _AllPast:
     items: Mapping[str, Past] = field(default_factory=dict)
 
@@ -136,6 +144,18 @@ class EntryStore:
         prepare_folder(self.cache_folder)
         write_files([(self.folder / _CONTENTS, _text(contents))])
 
+    def source(self, key: str) -> SourceSummary | None:
+        """The summary of a text; None where there is none that can be trusted."""
+        source = _read(self._source_file(key), _Source)
+        return source.summary if source is not None and source.key == key else None
+
+    def keep_sources(self, sources: Mapping[str, SourceSummary]) -> None:
+        """Keep summaries of texts; a PatchgenError where they cannot be written."""
+        if sources:
+            prepare_folder(self.cache_folder)
+            write_files([(self._source_file(key), _text(_Source(key, source))) for key, source in sources.items()])
+            self.files.bound()
+
     def past(self) -> Mapping[str, Past]:
         """What became of items when they ran last, by their keys."""
         return (_read(self.folder / _PAST, _AllPast) or _AllPast()).items
@@ -156,6 +176,9 @@ class EntryStore:
         write_files([(description, _text(Machine(machine))), *files])
         self.files.bound()
 
+    def _source_file(self, key: str) -> Path:
+        return self.folder / f"source-{key[:24]}.json"
+
     def _read_entry(self, file: Path, path: str, item: str, machine: str) -> Entry | None:
         entry = _read(file, Entry)
         if entry is None or (entry.format, entry.path, entry.item, entry.machine) != (FORMAT, path, item, machine):
@@ -167,7 +190,7 @@ def _prefix(path: str, item: str) -> str:
     return digest(f"{path}::{item}".encode("utf-8", "surrogateescape"))[:20]
 
 
-def _text(value: Entry | Machine | Contents | _AllPast) -> str:
+def _text(value: Entry | Machine | Contents | _Source | _AllPast) -> str:
     return sign(msgspec.json.encode(value)).decode()
 
 

@@ -27,6 +27,7 @@ from patchgen_core.checks.kept.machine import HARMLESS, machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.states import SETTINGS, States
+from patchgen_core.checks.kept.summaries import Summaries
 from patchgen_core.checks.result import NOT_KEPT, CheckResult, drift_result, pack, unpack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
@@ -71,7 +72,8 @@ class KeptResults:
         self.unknown = ""
         self._settings = text_digest(repr((str(project.base), *_settings(session.settings))))
         self.states = States(project, self._settings)
-        self._files = ModuleFiles(self.states)
+        self._summaries = Summaries(self.store)
+        self._files = ModuleFiles(self.states, self._summaries)
         self._closures: dict[Roots, Closure] = {}
         self._results: dict[tuple[str, Path, str], tuple[CheckResult, ...] | None] = {}
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
@@ -337,22 +339,24 @@ class KeptResults:
     def close(self) -> None:
         """Keep what was found out, if everything that went in is still what it was."""
         done, self._done = self._done, []
-        if not (done or self._run_places) or not self.machine:
-            return
-        now = States(self.project, self._settings)
         try:
-            if machine_states(self.project.import_roots, self.project.base) != self.machine:
-                forget_runs(self._run_places)
-                return
-            entries = [(each, self._entry(each)) for each in done if self._holds(each, now)]
-            self.store.keep([entry for _, entry in entries], self.machine)
-        except TooManyFiles:
+            self._summaries.keep()
+            kept = self._keep(done) if (done or self._run_places) and self.machine else []
+        except (TooManyFiles, PatchgenError, ValueError) as error:
+            if not isinstance(error, TooManyFiles):
+                warnings.warn(f"patchgen: results of checks cannot be kept: {error}", stacklevel=1)
             return
-        except (PatchgenError, ValueError) as error:
-            warnings.warn(f"patchgen: results of checks cannot be kept: {error}", stacklevel=1)
-            return
-        if self.shared is not None:
-            self.shared.share((entry, each.closure.inputs) for each, entry in entries if not each.made)
+        if self.shared is not None and done:
+            self.shared.share((entry, each.closure.inputs) for each, entry in kept if not each.made)
+
+    def _keep(self, done: list[_Done]) -> list[tuple[_Done, Entry]]:
+        now = States(self.project, self._settings)
+        if machine_states(self.project.import_roots, self.project.base) != self.machine:
+            forget_runs(self._run_places)
+            return []
+        entries = [(each, self._entry(each)) for each in done if self._holds(each, now)]
+        self.store.keep([entry for _, entry in entries], self.machine)
+        return entries
 
     def _holds(self, done: _Done, now: States) -> bool:
         inputs = {**done.inputs, **done.closure.inputs}

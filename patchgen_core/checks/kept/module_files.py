@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.checks.kept.machine import counts_where_named
-from patchgen_core.checks.kept.source_summary import SourceSummary, summarize_source
+from patchgen_core.checks.kept.source_summary import SourceSummary
 from patchgen_core.checks.kept.states import States
+from patchgen_core.checks.kept.summaries import Summaries
 from patchgen_core.config.input_recording import OWN, Input
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text, text_digest
@@ -47,8 +48,8 @@ class Part:
 class ModuleFiles:
     """Looks at each file and name of a project once."""
 
-    def __init__(self, states: States) -> None:
-        self.states, self.project = states, states.project
+    def __init__(self, states: States, summaries: Summaries) -> None:
+        self.states, self.project, self._summaries = states, states.project, summaries
         self._own_places = _own_places(self.project)
         self._files: dict[Path, Part] = {}
         self._modules: dict[tuple[str, tuple[Path, ...]], Part] = {}
@@ -133,7 +134,7 @@ class ModuleFiles:
             part.unknown = f"'{self.states.name_of(path)}' changes while it is read"
             return
         try:
-            summary = part.summary = summarize_source(text)
+            summary = part.summary = self._summaries.of(text, state)
         except (SyntaxError, ValueError, RecursionError):
             part.unknown = f"'{self.states.name_of(path)}' is not Python"
             return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import FUNCTIONS
+from patchgen_core.syntax.nodes import FUNCTIONS, list_nodes
 
 _LOOKING = re.compile(
     r"""
@@ -34,6 +35,8 @@ _METHODS = frozenset(
     )
 )
 _IMPORTING = ("importlib.import_module", "__import__", "import_module")
+_TELLING = (ast.Import, ast.ImportFrom, ast.Call)
+"""What tells of imports."""
 
 
 @dataclass(frozen=True)
@@ -52,55 +55,56 @@ class SourceSummary:
     Attributes:
         imports: what it imports, as ``from`` has it: dots, module, and a name or nothing.
         top: what runs when it is imported.
-        bodies: its functions by name, and the methods of a class by the name of that as well.
+        bodies: its functions and methods.
+        places: which of them run by a name: a function by its own, and the methods of a class by the name of that as
+            well. A class without methods has none.
     """
 
-    imports: frozenset[tuple[int, str, str]] = frozenset()
-    top: Body = Body(frozenset())
-    bodies: dict[str, list[Body]] = field(default_factory=dict)
+    imports: frozenset[tuple[int, str, str]]
+    top: Body
+    bodies: tuple[Body, ...]
+    places: Mapping[str, tuple[int, ...]]
 
-    def all_bodies(self) -> Iterator[Body]:
-        """All that may run of it."""
-        yield self.top
-        for bodies in self.bodies.values():
-            yield from bodies
+    def named(self) -> Iterator[tuple[str, list[Body]]]:
+        """What runs by each name."""
+        return ((name, [self.bodies[place] for place in places]) for name, places in self.places.items())
 
 
 def summarize_source(text: str) -> SourceSummary:
     """The summary of a module's text; a SyntaxError or ValueError where it is not Python."""
     tree = ast.parse(text)
-    names = dict(_aliases(tree))
-    imports = frozenset(_imports(tree, names))
-    bodies: dict[str, list[Body]] = {}
+    nodes = [node for node in list_nodes(tree) if isinstance(node, _TELLING)]
+    names = dict(_aliases(nodes))
+    imports = frozenset(_imports(nodes, names))
+    bodies: list[Body] = []
+    places: dict[str, list[int]] = {}
     top: list[ast.AST] = []
-    _collect(tree, (), names, bodies, top)
-    return SourceSummary(imports, _body(top, names), bodies)
+
+    def collect(node: ast.AST, owners: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, FUNCTIONS):
+                for name in (child.name, *owners):
+                    places.setdefault(name, []).append(len(bodies))
+                bodies.append(_body(list_nodes(child), names))
+                for part in (*child.decorator_list, child.args):
+                    top.extend(list_nodes(part))
+            elif isinstance(child, ast.ClassDef):
+                for name in (child.name, *owners):
+                    places.setdefault(name, [])
+                collect(child, (*owners, child.name))
+            else:
+                top.append(child)
+                collect(child, owners)
+
+    collect(tree, ())
+    return SourceSummary(
+        imports, _body(top, names), tuple(bodies), {name: tuple(each) for name, each in places.items()}
+    )
 
 
-def _collect(
-    node: ast.AST, owners: tuple[str, ...], names: dict[str, str], bodies: dict[str, list[Body]], top: list[ast.AST]
-) -> None:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, FUNCTIONS):
-            body = _body(list(ast.walk(child)), names)
-            for name in (child.name, *owners):
-                bodies.setdefault(name, []).append(body)
-            for part in (*child.decorator_list, child.args):
-                top += ast.walk(part)
-        elif isinstance(child, ast.ClassDef):
-            for part in (*child.decorator_list, *child.bases, *child.keywords):
-                top += ast.walk(part)
-            for name in (child.name, *owners):
-                bodies.setdefault(name, [])
-            _collect(child, (*owners, child.name), names, bodies, top)
-        else:
-            top.append(child)
-            _collect(child, owners, names, bodies, top)
-
-
-def _aliases(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def _aliases(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """What names of imports stand for, wherever in the module these are."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
@@ -108,8 +112,8 @@ def _aliases(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def _imports(tree: ast.AST, names: dict[str, str]) -> Iterator[tuple[int, str, str]]:
-    for node in ast.walk(tree):
+def _imports(nodes: Iterable[ast.AST], names: dict[str, str]) -> Iterator[tuple[int, str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((0, alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -125,27 +129,31 @@ def _literal(call: ast.Call) -> str:
     return first.value if is_name and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
-def _body(nodes: list[ast.AST], names: dict[str, str]) -> Body:
+def _body(nodes: Iterable[ast.AST], names: dict[str, str]) -> Body:
     uses: set[str] = set()
     looks: list[tuple[int, str]] = []
     for node in nodes:
         if isinstance(node, ast.Name):
             uses.add(node.id)
+            look = _look_of(names.get(node.id, node.id))
         elif isinstance(node, ast.Attribute):
             uses.add(node.attr)
-        if look := _look(node, names):
+            look = _look_of(_dotted(node, names))
+        else:
+            look = _look_of_call(node, names) if isinstance(node, ast.Call) else ""
+        if look:
             looks.append((getattr(node, "lineno", 0), look))
     line, look = min(looks, default=(0, ""))
     return Body(frozenset(uses), look, line)
 
 
-def _look(node: ast.AST, names: dict[str, str]) -> str:
-    """What an expression looks at; empty for nothing."""
-    if isinstance(node, (ast.Attribute, ast.Name)):
-        dotted = _dotted(node, names)
-        return dotted if _LOOKING.fullmatch(dotted) else ""
-    if not isinstance(node, ast.Call):
-        return ""
+@functools.lru_cache(maxsize=16384)
+def _look_of(dotted: str) -> str:
+    """What an expression that means this looks at; empty for nothing."""
+    return dotted if _LOOKING.fullmatch(dotted) else ""
+
+
+def _look_of_call(node: ast.Call, names: dict[str, str]) -> str:
     if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
         return f".{node.func.attr}()"
     dotted = _dotted(node.func, names)

@@ -19,7 +19,7 @@ _MEMORY_OF_PROCESS = 2 * 2**30
 _WORTH_A_PROCESS = 15.0
 """Seconds of work for which another process is started, unless somebody asks for it: it imports and generates anew."""
 _SHARED = 60.0
-"""Seconds of work on one model that stay in one process in any case."""
+"""Seconds of work on one model that stay in one process, unless another one would have nothing to do meanwhile."""
 _PARTS = 4
 """How many units a process does at least, so that none is at work for long when the others are done."""
 
@@ -63,7 +63,8 @@ def divide_items(items: Sequence[ItemPlace], jobs: int) -> list[list[ItemPlace]]
     """Items that should run in one process because they share what upstream's model computes: those of a folder, of a
     config where that is too long to wait for, and else each by itself. In the order of their first items, and no item
     far from its place: somebody waits for them in their order."""
-    fair = max(_SHARED, _length(items) / (jobs * _PARTS))
+    length = _length(items)
+    fair = max(_WORTH_A_PROCESS, min(_SHARED, length / jobs), length / (jobs * _PARTS))
     units: list[list[ItemPlace]] = []
     for near in _cut(items, jobs * fair):
         for folder in _group(near, lambda item: item[1].parent):
