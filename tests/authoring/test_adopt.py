@@ -6,6 +6,8 @@ import subprocess
 import sys
 import types
 
+import pytest
+
 from patchgen_core.authoring.adopt import AdoptResult, adopt
 from tests.authoring.monkey_patches import UPSTREAM_TEXT, adopted, generated_module, make, only_finding, write
 from tests.conftest import UPSTREAM, Workspace
@@ -198,6 +200,7 @@ def test_what_a_config_cannot_declare_is_named(site: Workspace) -> None:
         assert finding.message.split(" = ")[0] in comments
 
 
+@pytest.mark.slow
 def test_a_change_elsewhere_tells_how_to_leave_it_out_or_where_to_adopt_it(site: Workspace) -> None:
     site.upstream("def rotate(x):\n    return x\n", "acme.models.other.modeling_other")
     for init in site.site.rglob("__init__.py"):

@@ -253,6 +253,7 @@ def releases(work: Workspace) -> None:
 
 
 @pytest.mark.usefixtures("releases")
+@pytest.mark.slow
 def test_module_and_release_are_found_by_what_they_have_in_common(work: Workspace) -> None:
     source = find_release("5.9.0").folder.joinpath(*QWEN3.split(".")).with_suffix(".py")
     fork = work.write("forks/modeling_acme.py", "")

@@ -58,7 +58,7 @@ def gate(folder: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", GREEN)
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_patches_what_fits(name: str, made: tuple[Path, dict[str, NewResult]]) -> None:
     result = made[1][name]
     targets = [patch.target for patch in result.patches]

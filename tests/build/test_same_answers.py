@@ -29,7 +29,7 @@ def test_small_project(tmp_path: Path) -> None:
 
 
 def test_all_checks_of_a_small_project(tmp_path: Path) -> None:
-    tally = run_apart(edits(6), SEED, tmp_path, "gate")
+    tally = run_apart(edits(3), SEED, tmp_path, "gate")
     assert tally.reused > tally.edits
     assert min(tally.statuses[f"{check} clean"] for check in ("drift", "contract", "world")) > 0
 

@@ -50,6 +50,7 @@ def feed(converter: CheckpointTensorConverter, tensors: dict[str, torch.Tensor])
     return {one.name: one.tensor for one in [*made, *converter.finalize()] if one is not None}
 
 
+@pytest.mark.slow
 def test_the_room_is_light_until_it_is_used() -> None:
     code = "import sys, patchgen_core.checkpoint; print([n for n in ('torch', 'transformers') if n in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

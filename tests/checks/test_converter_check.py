@@ -102,6 +102,7 @@ class TestLeavingOut:
         assert verdict.errors == ()
         assert verdict.figures["tensors"] > 10
 
+    @pytest.mark.slow
     def test_experts_of_the_rest_may_be_converted_as_well(self, thinker: Any) -> None:
         assert check(thinker, lambda model: PerExpertConverter(12)) == {}
 

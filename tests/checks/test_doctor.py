@@ -66,6 +66,7 @@ KERNEL_REGISTRY.register(KernelSpec("ours", "rms_norm", "standard", list, Hardwa
 """
 
 
+@pytest.mark.slow
 def test_kernels_run_or_lack_something(here: Any) -> None:
     kernels = {(k["op"], k["variant"], k["name"]): k["lacks"] for k in here["machine"]["kernels"]}
     assert kernels["rms_norm", "standard", "eager"] == ""

@@ -112,6 +112,7 @@ def test_progress_reaches_the_end(many: Workspace) -> None:
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
+@pytest.mark.slow
 def test_config_that_ends_its_process_is_told(many: Workspace) -> None:
     many.config("import os\nos._exit(3)\n", config_path(5), preamble(5))
     done = many.patchgen("--check", "--json")

@@ -135,7 +135,7 @@ def fail():
         ("fail", "Its set-up should run first, but the set-up 'acme_setup:fail' raises OSError: no such device.", ""),
     ],
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_what_does_not_import_by_itself_is_tried_where_the_set_up_has_run(
     gated: Workspace, setup: str, errors: str, notes: str
 ) -> None:

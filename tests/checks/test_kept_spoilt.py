@@ -239,6 +239,7 @@ def test_a_folder_that_is_emptied_again_and_again_ends_nothing(project: Workspac
         thread.join()
 
 
+@pytest.mark.slow
 def test_a_killed_gate_leaves_nothing_wrong_behind(project: Workspace) -> None:
     for delay in (0.5, 0.7, 0.9):
         shutil.rmtree(project.root / ".patchgen_cache/checks", ignore_errors=True)

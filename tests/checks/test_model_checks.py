@@ -174,6 +174,7 @@ def test_converter_and_plan_are_items_of_a_config_beside_which_they_lie(broken: 
 
 
 @pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.slow
 def test_a_broken_converter_or_plan_is_red_and_the_other_of_the_two_green(broken: tuple[int, str], name: str) -> None:
     """The one that swaps gate and up, the one of the layout of version 4, and those that are none."""
     _, output = broken

@@ -122,6 +122,7 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     assert models["good"] == good
 
 
+@pytest.mark.slow
 def test_a_plan_may_ask_for_the_class_that_it_is_for(models: Models, artifacts: dict[str, Artifact]) -> None:
     folder = artifacts["good"].path.parent.parent
     plan = """

@@ -70,7 +70,7 @@ WHOLE_BATCH = ("batch, padding", "batch['pixel_values'] = batch['pixel_values'] 
 
 
 @pytest.mark.parametrize(("parameters", "body"), [BY_NAME, WHOLE_BATCH], ids=["by name", "whole batch"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_what_a_models_collate_function_gives_is_what_forward_would_make(
     work: Workspace, parameters: str, body: str
 ) -> None:

@@ -85,7 +85,7 @@ def test_sums_over_pieces_have_other_bits(work: Workspace) -> None:
         ("(torch.arange(input_ids.shape[1], dtype=logits.dtype) * is_text).argmax(-1)", "513 tokens, rounded"),
     ],
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_rows_without_text_and_those_longer_than_a_dtype_counts(work: Workspace, tokens: str, batch: str) -> None:
     text = LAST_TOKEN.format(tokens=tokens)
     (problem,) = compare(work, text, preamble=CLASSIFIER, dtypes=("float32", "bfloat16")).errors

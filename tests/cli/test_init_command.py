@@ -153,6 +153,7 @@ def test_result_as_json(bare: Workspace) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_new_adds_the_table_where_there_is_none(site: Workspace) -> None:
     (site.root / "pyproject.toml").write_text(OTHERS)
     Path(site.models.parent, "__init__.py").touch()

@@ -50,6 +50,7 @@ def test_verbose_shows_patches_and_what_upstream_changed(shop: Workspace) -> Non
     assert "  1.3  changed" in text
 
 
+@pytest.mark.slow
 def test_many_versions_stand_in_several_blocks(shop: Workspace) -> None:
     text = shop.patchgen(*MATRIX, "--no-bisect", "--versions", "0.9..2.0,1.2.0,1.4rc1").stdout
     assert all(len(line) <= 100 for line in text.splitlines() if "toy_gpu  " in line)

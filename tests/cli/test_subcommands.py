@@ -125,6 +125,7 @@ def test_a_path_brings_its_project(two: Workspace, tmp_path_factory: pytest.Temp
         assert run(elsewhere, two, *arguments).stdout.startswith("2 configs: 2 clean.\n")
 
 
+@pytest.mark.slow
 def test_one_run_checks_several_projects(two: Workspace) -> None:
     """As a hook of a repository that has several does."""
     two.patchgen("--all")

@@ -306,6 +306,7 @@ def test_picture_of_the_red_run_shows_what_is_printed(tmp_path: Path) -> None:
     assert draw(tmp_path) == PICTURE.read_text(encoding="utf-8"), "run 'python -m tools.screenshot'"
 
 
+@pytest.mark.slow
 def test_picture_of_the_red_parity_shows_what_is_printed(tmp_path: Path) -> None:
     from tools.screenshot import PARITY_PICTURE, draw_parity
 

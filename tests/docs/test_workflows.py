@@ -199,6 +199,7 @@ def test_nothing_new_opens_nothing(runner: Runner) -> None:
     assert (runner.out / "upgrade.patch").read_text(encoding="utf-8") == ""
 
 
+@pytest.mark.slow
 def test_release_candidate_makes_a_draft_and_none_makes_nothing(runner: Runner, tmp_path: Path) -> None:
     shop = tmp_path / "shop"
     pip = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(shop)}

@@ -155,6 +155,7 @@ def test_a_click_above_a_patch_shows_the_diff(editor: Editor) -> None:
     assert "+        if slot_swiglu_mlp.has_kernel:" in diff.read_text().split("\n")
 
 
+@pytest.mark.slow
 def test_an_editor_that_shows_two_files_side_by_side_gets_both_and_the_line(zoo: Path) -> None:
     editor = Editor(zoo, shows_diffs=True)
     try:

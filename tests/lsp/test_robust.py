@@ -39,6 +39,7 @@ def ask_everything(editor: Editor, path: str, piece: str) -> None:
     editor.ask(types.TEXT_DOCUMENT_REFERENCES, types.ReferenceParams(context=context, **place))
 
 
+@pytest.mark.slow
 def test_every_question_is_answered_at_every_place_of_a_half_typed_config(work: Workspace, typist: Editor) -> None:
     work.upstream(UPSTREAM_TEXT)
     settle(work, PATCH)
@@ -85,6 +86,7 @@ def test_a_config_that_raises_is_told_at_its_line_and_mended_by_typing(work: Wor
     assert typist.change(CONFIG, text) == []
 
 
+@pytest.mark.slow
 def test_two_projects_are_served_at_once_each_by_its_own_settings(work: Workspace, typist: Editor) -> None:
     work.upstream(UPSTREAM_TEXT)
     work.config('@config.override_method("Norm.forward")\ndef norm_forward(self):\n    return 2\n')

@@ -151,6 +151,7 @@ def test_what_was_red_in_another_run_is_told_as_long_as_nothing_ran_since(checke
     assert title(typist).endswith("length red in the last run")
 
 
+@pytest.mark.slow
 def test_a_run_is_cancelled_with_all_its_processes(checked: Workspace, typist: Editor) -> None:
     typist.open(CONFIG)
     params = types.ExecuteCommandParams("patchgen.runChecks", arguments=[typist.uri(CONFIG), "slow"])

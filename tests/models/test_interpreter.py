@@ -129,6 +129,7 @@ def test_switching_on_says_what_it_adapted_and_adapts_once(adapted: Any) -> None
     assert second == first[:1]
 
 
+@pytest.mark.slow
 def test_kernels_that_do_not_compile_are_refused_by_the_adapted_interpreter() -> None:
     said = answer(REFUSED)
     assert said.pop("nothing") == [1.0] * 8

@@ -243,6 +243,7 @@ print(type(model).__name__, model(torch.ones(3))[0].item(), type(model)()(torch.
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
 
+    @pytest.mark.slow
     def test_a_saved_model_is_loaded_in_another_process_with_its_bindings(self, module, tmp_path):
         model = module.Net()
         bind_ops(model, TWO)

@@ -218,7 +218,7 @@ def test_a_generated_model_compiles_whole(zoo_on_path, counter):
 
 
 @pytest.mark.parametrize("model_type", ["qwen3_moe", "gpt_oss"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_mixture_of_experts_compiles_whole_with_fused_kernels(zoo_on_path, counter, model_type):
     from patchgen_core.models.toy_config import toy_config_for
 

@@ -218,7 +218,8 @@ def resume(folder: Path, name: str) -> dict[str, Any]:
     return whole(model)
 
 
-@pytest.mark.parametrize("name", [pytest.param("Qwen3MoeForCausalLM", marks=pytest.mark.slow), "LlamaForCausalLM"])
+@pytest.mark.parametrize("name", ["Qwen3MoeForCausalLM", "LlamaForCausalLM"])
+@pytest.mark.slow
 def test_training_goes_on_from_the_newest_complete_step(ranks, tmp_path, name):
     expected = ranks(2, save_steps, tmp_path, name)
     (tmp_path / ".step-4.partial").mkdir()

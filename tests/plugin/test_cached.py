@@ -82,6 +82,7 @@ def test_fix_is_kept_for_the_next_session(pytester: pytest.Pytester, gated: Work
     assert "generator" not in done.stdout.str()
 
 
+@pytest.mark.slow
 def test_workers_share_one_folder(pytester: pytest.Pytester, work: Workspace) -> None:
     modules = make_several(work)
     for _ in range(2):

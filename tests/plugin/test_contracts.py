@@ -184,6 +184,7 @@ def test_settings_of_another_project_fail_its_items(gated: Workspace, pytester: 
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_kernels_that_are_nowhere_fail_the_item(gated: Workspace, pytester: pytest.Pytester) -> None:
     settings(gated, 'kernels = ["proj.kernels"]')
     result = run(pytester, gated, "--patchgen")

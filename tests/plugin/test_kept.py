@@ -80,7 +80,7 @@ ROW = re.compile(r"(\w)_gpu_patch_gen_config\.py::(\w+) (?:PASSED|FAILED)")
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_what_was_red_runs_first_and_is_reported_in_its_place(
     kept: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:

@@ -152,7 +152,8 @@ def test_killed_while_replacing(work: Workspace, workers: str, replaced: int) ->
     mends_the_rest(work, new)
 
 
-@pytest.mark.parametrize("changed", [1, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("changed", [1, 8])
+@pytest.mark.slow
 def test_killed_from_outside(work: Workspace, changed: int) -> None:
     old, new = drift_all(work)
     process = start(work, "--patchgen-fix", "-n", "2")

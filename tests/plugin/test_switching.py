@@ -228,6 +228,7 @@ def test_config_is_never_a_test_module(
     assert [line for line in result.outlines if CONFIG in line] == TOY
 
 
+@pytest.mark.slow
 def test_packages_of_configs_are_not_imported(project: Workspace, pytester: pytest.Pytester) -> None:
     """Nor is upstream, whose packages raise as well."""
     for folder in ("proj", "proj/models", "proj/models/toy"):

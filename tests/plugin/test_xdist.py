@@ -149,7 +149,7 @@ def arguments(request: pytest.FixtureRequest, work: Workspace) -> list[str]:
     return [str(work.models)] if request.param == "path" else []
 
 
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_copies_of_a_clean_project_are_green(gated: Workspace, arguments: list[str]) -> None:
     done = remote(gated, "--patchgen", *arguments)
     assert done.returncode == 0, done.stdout

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("benchmarks", "patchgen", "patchgen_core", "patchgen_service", "pytest_patchgen", "tests", "tools")
 FILES = sorted(path for folder in ("benchmarks", "tests", "tools") for path in (ROOT / folder).rglob("*.py"))
@@ -62,6 +64,7 @@ def names_of(module: str) -> frozenset[str] | None:
     return frozenset(bound | inside)
 
 
+@pytest.mark.slow
 def test_imports_are_there() -> None:
     missing = [
         f"{path.relative_to(ROOT)}: {module} {name}"

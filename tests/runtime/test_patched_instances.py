@@ -97,6 +97,7 @@ def test_another_instance_is_left_alone(patcher: MonkeyPatcher) -> None:
         patcher.revert(other, "mine")
 
 
+@pytest.mark.slow
 def test_modules_stay_patched_until_the_last_instance_is_reverted(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,6 +121,7 @@ def test_modules_stay_patched_until_the_last_instance_is_reverted(
     assert contents(module) == before
 
 
+@pytest.mark.slow
 def test_models_to_come_keep_their_patch_when_an_instance_is_reverted(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
 ) -> None:

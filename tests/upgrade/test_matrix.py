@@ -129,6 +129,7 @@ def test_reasons_name_what_upstream_changed_and_what_fails(work: Workspace, shop
     assert "bias" in problem.message
 
 
+@pytest.mark.slow
 def test_each_patch_is_told_where_several_are_wrong_in_other_ways(work: Workspace, shop: Path) -> None:
     """Generating stops at the missing class, and would find the missing name only without that patch."""
     work.config(PATCHES.replace("return x + 2", "return x + offset"))
@@ -152,6 +153,7 @@ def test_first_broken_is_bisected_for_each_patch(work: Workspace, shop: Path) ->
     assert len(report.tried) <= 5
 
 
+@pytest.mark.slow
 def test_base_between_the_columns_is_where_the_search_starts(work: Workspace, shop: Path) -> None:
     report = matrix(work, ["0.9", "2.0"])
     row = only(report)
@@ -162,6 +164,7 @@ def test_base_between_the_columns_is_where_the_search_starts(work: Workspace, sh
     assert "1.0" in report.tried
 
 
+@pytest.mark.slow
 def test_config_for_a_new_release_breaks_in_old_ones(work: Workspace, shop: Path) -> None:
     body = "class Body:\n    def __init__(self):\n        self.head = Head()\n\n    def forward(self, x):\n"
     history = {
@@ -224,11 +227,13 @@ def test_range_has_the_newest_of_each_minor_release(work: Workspace, shop: Path)
     assert "there is no release of acme in '1.4..1.1'" in error(releases, "1.4..1.1")
 
 
+@pytest.mark.slow
 def test_every_version_that_does_not_exist_is_named(work: Workspace, shop: Path) -> None:
     said = error(Releases(release_folder(work.project), "acme"), "1.55", "newest", "1.0", "3.0")
     assert all(word in said for word in ("1.55", "1.8", "'newest' is not a version", "3.0", "2.0"))
 
 
+@pytest.mark.slow
 def test_prerelease_is_a_column_when_it_is_named(work: Workspace, shop: Path) -> None:
     row = only(matrix(work, ["1.3", "1.4rc1", "1.4"], bisect=False))
     assert states(row) == ["changed", "breaks", "changed"]
@@ -268,6 +273,7 @@ def test_error_that_the_base_has_as_well_does_not_count(work: Workspace, shop: P
     assert states(row) == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_checked_in_files_are_the_base_when_the_release_is_not_to_be_had(work: Workspace, shop: Path) -> None:
     work.patchgen("--all", "--diff")
     shutil.rmtree(work.site)

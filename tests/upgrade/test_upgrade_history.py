@@ -51,7 +51,7 @@ def wrong_verdicts(old: str, new: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("old", "new"), STEPS, ids=[new for _, new in STEPS])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_every_step_has_the_verdicts_that_were_read_from_upstreams_texts(old: str, new: str) -> None:
     assert wrong_verdicts(old, new) == []
 

@@ -129,6 +129,7 @@ def test_index_that_cannot_be_reached(releases: Releases, monkeypatch: pytest.Mo
     assert error(releases, "latest") == told
 
 
+@pytest.mark.slow
 def test_distribution_that_pip_does_not_know(tmp_path: Path, shop: Path) -> None:
     unknown = Releases(tmp_path / "kept", "acne")
     assert error(unknown, "1.0").startswith("pip cannot download acne 1.0: No matching distribution found for acne")
@@ -145,6 +146,7 @@ def test_python_without_pip(releases: Releases, tmp_path: Path, monkeypatch: pyt
     assert said.endswith(" -m ensurepip', or give a wheel with --wheel FILE or sources with --source DIR.")
 
 
+@pytest.mark.slow
 def test_processes_that_download_at_once(releases: Releases) -> None:
     command = [sys.executable, "-c", FIND, str(releases.folder)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -192,6 +194,7 @@ def stalling(monkeypatch: pytest.MonkeyPatch, shop: Path) -> Iterator[threading.
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills processes")
+@pytest.mark.slow
 def test_killed_download_leaves_nothing_that_counts(
     releases: Releases, stalling: threading.Event, monkeypatch: pytest.MonkeyPatch, shop: Path
 ) -> None:
@@ -213,6 +216,7 @@ def test_killed_download_leaves_nothing_that_counts(
     assert not left.exists()
 
 
+@pytest.mark.slow
 def test_damaged_wheel_of_the_cache_is_downloaded_again(releases: Releases) -> None:
     release = releases.find("1.1")
     (wheel,) = release.folder.parent.glob("*.whl")

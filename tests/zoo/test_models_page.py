@@ -20,6 +20,7 @@ def without_figures(text: str) -> str:
     return re.sub(r"\| [^|]* \| *\d+ \|$", "| | |", text, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_page_is_current(rows: list[Row]) -> None:
     """`make models` writes it anew."""
     assert without_figures(PAGE.read_text(encoding="utf-8")) == without_figures(page(rows, []))

@@ -176,7 +176,7 @@ def test_the_zoo_has_every_model() -> None:
 
 
 @pytest.mark.parametrize("model_type", FOLDERS)
-@pytest.mark.mostly_slow(6)
+@pytest.mark.slow
 def test_auto_models_give_the_generated_classes(
     auto_models: dict[str, dict[str, tuple[str, str]]], model_type: str
 ) -> None:

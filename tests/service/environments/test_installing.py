@@ -67,6 +67,7 @@ def ask(environment: PythonEnvironment, code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_an_environment_has_what_is_asked_for_within_its_constraints(environment: PythonEnvironment) -> None:
     """And this package, as the service has it, with its command."""
     assert ask(environment, "import tiny; print(tiny.VERSION)") == "1.0"

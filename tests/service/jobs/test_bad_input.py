@@ -87,6 +87,7 @@ def test_a_commit_that_a_forced_branch_took_along_says_so(
     assert carry_out(shop, team, git_project.git("rev-parse", "HEAD")).status == "passed"
 
 
+@pytest.mark.slow
 def test_a_forced_branch_is_run_where_it_is_now_and_its_earlier_runs_stay(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject
 ) -> None:
@@ -162,7 +163,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_config_that_does_harm_ends_its_run_and_no_other(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject, name: str
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_repository_that_is_gone_takes_none(team: Team) -> None:
         assert session.scalars(select(WebhookDelivery)).all() == []
 
 
+@pytest.mark.slow
 def test_what_an_earlier_process_left_and_what_one_is_told_of_is_handled(
     project: GitProject, shop: JobContext, start: Callable[..., Jobs]
 ) -> None:

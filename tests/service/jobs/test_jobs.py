@@ -157,6 +157,7 @@ def test_cancelled_and_superseded_runs_end_with_their_processes(
     assert (read_run(shop, second).status, read_run(shop, second).message) == ("cancelled", "cancelled by ada")
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_removed_repository_end_and_nothing_of_it_is_left(
     project: GitProject, shop: JobContext, start: Callable[..., Jobs], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -80,6 +80,7 @@ def office(tmp_path: Path, sqlite_transactions: Transactions, forge: ForgeServer
     return Office(shop, project, forge)
 
 
+@pytest.mark.slow
 def test_there_is_one_pull_request_which_follows_and_ends_with_the_release_on_main(office: Office) -> None:
     assert office.at(hours=-1) is None  # what is new waits for the next time
     office.forge.faults = [Fault(500)]

@@ -76,6 +76,7 @@ def test_clean_commit_is_finished(project: GitProject, place: Workplace) -> None
     }
 
 
+@pytest.mark.slow
 def test_drifted_commit_brings_the_files_that_its_configs_make(project: GitProject, place: Workplace) -> None:
     before = project.commit()
     project.write_config("toy", "return x * 5")

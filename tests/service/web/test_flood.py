@@ -109,6 +109,7 @@ def send_in_parts(
         return Sent(int(connection.recv(MIB).split()[1]), sent, peak)
 
 
+@pytest.mark.slow
 def test_body_that_is_too_large_is_refused_before_it_takes_memory(flooded: Flooded) -> None:
     service = flooded.service
     before = service.resident_mib
