@@ -91,10 +91,10 @@ class _Writer:
             return
         kind_of = types.MessageType.Warning if rewriting.is_refused else types.MessageType.Info
         text = "; ".join(rewriting.lines)
-        if not rewriting.question or more.get("is_sure"):
+        if not rewriting.question:
             self.documents.tell(kind_of, text)
         elif await self._wants(kind_of, text, rewriting.question):
-            await self.write(kind, uri, line, **more, is_sure=True)
+            await self.write(kind, uri, line, **more, **rewriting.answer)
 
     async def _ask(self, request: Request) -> Rewriting:
         """What is to be written, which takes some seconds."""

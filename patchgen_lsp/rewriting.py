@@ -21,13 +21,14 @@ class Rewriting:
         lines: what to tell the person.
         is_refused: whether nothing can be done; the lines say why.
         question: what else could be done, as a button says it; empty for nothing. The action is then asked for again
-            with ``more["is_sure"]``.
+            with what is in ``answer`` as well.
     """
 
     texts: Mapping[Path, tuple[str, str]] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
     is_refused: bool = False
     question: str = ""
+    answer: Mapping[str, bool] = field(default_factory=dict)
 
 
 def make_edits(before: str, after: str, units: str) -> list[types.TextEdit]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from patchgen_core.build.inputs import InputReader, imported_modules, ruff_inputs, upstream_state
 from patchgen_core.build.near_names import find_line_of_config, suggest_name
@@ -24,7 +25,7 @@ from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, dis
 from patchgen_core.files import digest, read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.header import name_ruff, read_ruff, seal
-from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
 from patchgen_core.upstream.module import find_upstream
 
 DANGLING, UNDEFINED = "PG203", "PG204"
@@ -231,11 +232,31 @@ class _Bases:
         if key not in self._raw_bases:
             # its name is upstream's: settings by file name then treat it alike, whichever configs are made
             home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
-            text = absolute_upstream(draft.plan)
-            inputs = ruff_inputs(self._reader, home, imported_modules(text))
-            states = [(each, self._reader.read(*each)) for each in inputs]
-            self._raw_bases[key] = RawText(home, text), digest(repr((home, text, states)).encode())
+            base = _read_base(draft.plan)
+            states = [(each, self._reader.read(*each)) for each in ruff_inputs(self._reader, home, base.imported)]
+            self._raw_bases[key] = RawText(home, base.text), digest(repr((home, base.digest, states)).encode())
         return self._raw_bases[key]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """Upstream's text with absolute imports, a hash of it, and the modules that it imports."""
+
+    text: str
+    digest: str
+    imported: Set[str]
+
+
+_BASES: WeakKeyDictionary[SourceFile, dict[str, _Base]] = WeakKeyDictionary()
+"""Those of upstream's files, by the package that they are in."""
+
+
+def _read_base(plan: Plan) -> _Base:
+    bases = _BASES.setdefault(plan.source, {})
+    if plan.upstream.package not in bases:
+        text = absolute_upstream(plan)
+        bases[plan.upstream.package] = _Base(text, digest(text.encode()), imported_modules(text))
+    return bases[plan.upstream.package]
 
 
 def _read_ruff_inputs(reader: InputReader, draft: _Draft, imported: Set[str]) -> dict[Input, Any]:

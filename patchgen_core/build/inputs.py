@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file, package_version
 
-_IMPORT = re.compile(r"\n[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))")
+_IMPORT = re.compile(r"from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+)")
 
 
 class InputReader:
@@ -123,7 +123,18 @@ def _module_kind(stem: str) -> str:
 
 def imported_modules(text: str) -> set[str]:
     """The dotted names in the imports of a module's text."""
-    return {name for names in _IMPORT.findall(f"\n{text}") for name in re.findall(r"[\w.]+", "".join(names))}
+    statements = filter(None, (_IMPORT.match(text, place) for place in _places_of_imports(text)))
+    return {name for statement in statements for name in re.findall(r"[\w.]+", statement[1] or statement[2])}
+
+
+def _places_of_imports(text: str) -> Iterator[int]:
+    """Where lines begin with ``from`` or ``import``, behind their indentation."""
+    for word in ("from", "import"):  # found by the word: few lines have one
+        place = text.find(word)
+        while place >= 0:
+            if not text[text.rfind("\n", 0, place) + 1 : place].strip(" \t"):
+                yield place
+            place = text.find(word, place + len(word))
 
 
 def ruff_inputs(reader: InputReader, module: Path, imported: Iterable[str]) -> list[Input]:

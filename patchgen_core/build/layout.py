@@ -41,7 +41,8 @@ def _run_ruff_over(texts: Sequence[RawText], file: Path | None, settings: RuffSe
         paths = write_mirror(texts, file.parent if file else project.base, root)
         options = ["--no-cache", "--quiet", *settings.arguments(file)]
         options += ["--config", f"src={json.dumps(settings.source_roots(file))}"]
-        run_ruff(["check", "--select", "I", "--fix", "--exit-zero", *options, *map(str, paths)], root, chain)
+        sorting = ["check", "--select", "I", "--fix", "--exit-zero", *options, *map(str, paths)]
+        run_ruff(sorting, root, chain, len(paths))
         ordered = [path.read_bytes().decode() for path in paths]
-        run_ruff(["format", *options, *map(str, paths)], root, chain)
+        run_ruff(["format", *options, *map(str, paths)], root, chain, len(paths))
         return ordered, [path.read_bytes().decode() for path in paths]

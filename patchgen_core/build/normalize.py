@@ -74,7 +74,7 @@ def format_texts(texts: Sequence[str], folder: Path, project: Project) -> list[s
             [RawText(folder / f"{number}.py", text) for number, text in enumerate(texts)], folder, Path(name)
         )
         options = ["--no-cache", "--quiet", *ruff_settings.arguments(settings)]
-        run_ruff(["format", *options, *map(str, paths)], Path(name), ruff_settings.chain(settings))
+        run_ruff(["format", *options, *map(str, paths)], Path(name), ruff_settings.chain(settings), len(paths))
         return [path.read_bytes().decode() for path in paths]
 
 
@@ -92,11 +92,12 @@ def _run_batch(texts: Sequence[RawText], settings: Path | None, ruff_settings: R
         roots = ruff_settings.source_roots(settings)
         options += ["--config", f"src={json.dumps(roots)}"]  # absolute, because the mirror has none of these modules
         ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
-        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed, files)
+        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed, files, len(paths))
         complaints = inspection.complaints()
         is_whole = [all(complaint.name for complaint in of_text) for of_text in complaints]
         if any(is_whole):
-            run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed, files)
+            whole = [str(path) for path, fine in zip(paths, is_whole) if fine]
+            run_ruff(["format", *options, *whole], fixed, files, len(whole))
         version = ruff_version(fixed) if ruff_settings.hangs_on_version(settings) else ""
         return [
             Normalized(path.read_bytes().decode() if fine else text.text, of_text, version)
@@ -133,7 +134,7 @@ class _Inspection(Thread):
         arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
         arguments += ["--exit-zero", "--output-format=json", *map(str, self._paths)]
         try:
-            self._output = run_ruff(arguments, self._paths[0].parent)
+            self._output = run_ruff(arguments, self._paths[0].parent, files=len(self._paths))
         except PatchgenError as error:
             self._error = error
 

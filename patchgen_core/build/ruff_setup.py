@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import os
 import re
@@ -18,6 +19,7 @@ from patchgen_core.project.pyproject import read_toml
 _HINT = "Install it: pip install ruff."
 
 
+@functools.cache
 def find_ruff() -> str:
     """The path of ruff's binary; a PatchgenError when it is not installed."""
     try:
@@ -28,12 +30,19 @@ def find_ruff() -> str:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
 
 
-def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = ()) -> str:
-    """What ruff prints; a PatchgenError when it cannot be run, or fails. ``settings`` are the files that it reads."""
+def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = (), files: int = 1) -> str:
+    """What ruff prints; a PatchgenError when it cannot be run, or fails.
+
+    Args:
+        settings: the files that it reads.
+        files: how many files it works on, for each of which a thread is enough: it starts one for each core, which
+            takes longer than a file.
+    """
     import subprocess
 
     command = [find_ruff(), *arguments]
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
+    env["RAYON_NUM_THREADS"] = str(min(files, os.cpu_count() or 1))
     try:
         done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import keyword
 import os
 import re
@@ -20,7 +21,15 @@ def caller() -> Location:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDER):
         frame = frame.f_back
-    return Location(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
+    return Location(_normal_path(frame.f_code.co_filename), frame.f_lineno)
+
+
+def _normal_path(path: str) -> str:
+    """An absolute path without its detours."""
+    return _without_detours(path) if os.path.isabs(path) else os.path.abspath(path)
+
+
+_without_detours = functools.lru_cache(maxsize=256)(os.path.normpath)
 
 
 def decorated_at(value: Any, location: Location) -> Location:

@@ -44,6 +44,7 @@ class Sandbox:
         self.project, self.sources, self.files, self.inputs = project, sources, files, inputs
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, types.ModuleType] = {}
+        self._own_files: dict[str, Path | None] = {}
 
     def execute(self, name: str, path: Path) -> types.ModuleType:
         """Execute a file as the module ``name``."""
@@ -133,9 +134,10 @@ class Sandbox:
 
     def own_file(self, name: str) -> Path | None:
         """The file of one of the project's own modules, or None when there is none."""
-        path = self.project.module_path(name)
-        self.inputs.add("module", name, input_name(self.project, path) if path else None)
-        return path
+        if name not in self._own_files:
+            path = self._own_files[name] = self.project.module_path(name)
+            self.inputs.add("module", name, input_name(self.project, path) if path else None)
+        return self._own_files[name]
 
     def python_file(self, name: str) -> Path | None:
         """The file of a module, of the project or installed, found without executing anything."""

@@ -85,6 +85,7 @@ class Inference:
         self._lines: dict[Class, tuple[Class | None, ...]] = {}
         self._methods: dict[tuple[Class, str, Class | None], tuple[Class, Function] | None] = {}
         self._cache: dict[tuple[object, str], tuple[Value, ...]] = {}
+        self._meanings: dict[str, tuple[object, ...]] = {}
         self._asked = Asked()
         self._asked_by: dict[tuple[object, str], Asked] = {}
 
@@ -101,9 +102,11 @@ class Inference:
 
     def _means(self, name: str) -> tuple[object, ...]:
         """What a name of the top level means: the same as long as that is the same."""
-        index = self.module.index
-        bound = (index.definitions.get(name, ()), index.imports.get(name, ()), index.assigned.get(name, ()))
-        return (*map(tuple, bound), name in self.module.rebound, self._follow(name))
+        if name not in self._meanings:
+            index = self.module.index
+            bound = (index.definitions.get(name, ()), index.imports.get(name, ()), index.assigned.get(name, ()))
+            self._meanings[name] = (*map(tuple, bound), name in self.module.rebound, self._follow(name))
+        return self._meanings[name]
 
     def callees(self, call: ast.Call, scope: Scope) -> tuple[Callee, ...]:
         """What a call may call; empty when that is not evident."""

@@ -78,7 +78,7 @@ class ParsedText:
             number, end = self._find_next(text, place, number)
             if end > place:
                 try:
-                    parts += _parse_part(text[place:end], text.count("\n", 0, place) + 1)
+                    parts += _split(SourceFile(Path(), text[place:end], ast.parse(text[place:end])))
                 except (SyntaxError, ValueError, RecursionError):
                     return None
             place = end
@@ -121,14 +121,3 @@ def _split(source: SourceFile) -> Iterator[_Part]:
 
 def _start_of_line(source: SourceFile, line: int) -> int:
     return source.line_starts[line - 1] if line <= len(source.lines) else len(source.text)
-
-
-def _parse_part(text: str, first: int) -> Iterator[_Part]:
-    """The parts of some lines of a text, which begin at a line of it; a SyntaxError where they are not whole."""
-    lines = "\n" * (first - 1)
-    source = SourceFile(Path(), lines + text, ast.parse(lines + text))
-    for part in _split(source):
-        if part.statements:
-            yield part
-        elif len(part.text) > len(lines):
-            yield _Part(part.text[len(lines) :], first, [])

@@ -10,6 +10,8 @@ from typing import Any
 from lsprotocol import types
 
 from patchgen_core.checks.contract.run import EVERY_RULE
+from patchgen_core.syntax.forms import resolved
+from patchgen_core.syntax.index import ImportStatement
 from patchgen_core.syntax.source import SourceFile
 from patchgen_lsp.analysis.code_actions import CONFIG_FIX, edit_action, insert_line
 from patchgen_lsp.analysis.declared import declared_around
@@ -33,16 +35,18 @@ def list_actions(bench: Workbench, request: Request) -> list[types.CodeAction]:
     actions: list[types.CodeAction] = []
     for diagnostic in request.more["diagnostics"]:
         if diagnostic.source == SOURCE:
-            actions += _fixes(source, request, diagnostic)
+            actions += _fixes(bench, source, request, diagnostic)
     return [*actions, *list_patch_actions(bench, source, request)]
 
 
-def _fixes(source: SourceFile, request: Request, diagnostic: types.Diagnostic) -> Iterator[types.CodeAction]:
+def _fixes(
+    bench: Workbench, source: SourceFile, request: Request, diagnostic: types.Diagnostic
+) -> Iterator[types.CodeAction]:
     name, nearest = _data(diagnostic, "name"), _data(diagnostic, "nearest")
     if name and nearest:
         yield from _respell(source, request, diagnostic, name, nearest)
     if name:
-        yield from _add_import(source, request, diagnostic, name)
+        yield from _add_import(bench, source, request, diagnostic, name)
     if any(rule.code == diagnostic.code for rule in EVERY_RULE):
         yield _allow(source, request, diagnostic)
     if diagnostic.code == DRIFT_CODE:
@@ -86,20 +90,25 @@ def _spellings(source: SourceFile, first: int, last: int) -> Iterator[ast.expr]:
 
 
 def _add_import(
-    source: SourceFile, request: Request, diagnostic: types.Diagnostic, name: str
+    bench: Workbench, source: SourceFile, request: Request, diagnostic: types.Diagnostic, name: str
 ) -> Iterator[types.CodeAction]:
     """Add the import that the config itself has of a name to the generated module as well."""
-    for statement in source.tree.body:
-        if not isinstance(statement, ast.ImportFrom) or statement.level or statement.module is None:
-            continue
-        for alias in statement.names:
-            if (alias.asname or alias.name) == name:
-                imported = f"{alias.name} as {alias.asname}" if alias.asname else name
-                config = _config_name(source)
-                text = f'{config}.add_import("{statement.module}", names=["{imported}"])\n'
-                edit = insert_line(source, _line_after(source, config, "add_import"), text, request)
-                yield edit_action(request, f"Import '{name}' in the generated module", [edit], diagnostic)
-                return
+    imports = source.index.imports.get(name)
+    if not imports:
+        return
+    package = bench.project.module_name(source.path).rpartition(".")[0]
+    config = _config_name(source)
+    text = f"{config}.add_import({_arguments_of_import(*imports[0], package)})\n"
+    edit = insert_line(source, _line_after(source, config, "add_import"), text, request)
+    yield edit_action(request, f"Import '{name}' in the generated module", [edit], diagnostic)
+
+
+def _arguments_of_import(statement: ImportStatement, alias: ast.alias, package: str) -> str:
+    """What ``add_import`` is called with for an import of a config, whose relative ones begin at a package."""
+    if isinstance(statement, ast.ImportFrom):
+        imported = f"{alias.name} as {alias.asname}" if alias.asname else alias.name
+        return f'"{resolved(statement, package)}", names=["{imported}"]'
+    return f'"{alias.name}", alias="{alias.asname}", is_from_import=False' if alias.asname else f'"{alias.name}"'
 
 
 def _allow(source: SourceFile, request: Request, diagnostic: types.Diagnostic) -> types.CodeAction:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-import textwrap
 from collections.abc import Iterator
 
 from lsprotocol import types
@@ -12,15 +10,14 @@ from lsprotocol import types
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.source import SourceFile
 from patchgen_lsp.analysis.code_actions import REWRITE, command_action, edit_action
-from patchgen_lsp.analysis.declared import TARGETS, Declared, declared_around, find_config_calls
+from patchgen_lsp.analysis.declared import Declared, declared_around, find_config_calls
+from patchgen_lsp.analysis.insertions import list_insertions
 from patchgen_lsp.analysis.stale_signature import update_signature
 from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
 from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.commands import MERGE, RUN_CHECKS, SLIM
-from patchgen_lsp.places import make_range
 from patchgen_lsp.request import Request
 
-_DECORATOR = re.compile(r"^\s*@\w+\.(\w+)\(\s*[\"']([\w.]+)[\"']")
 _REPLACEMENTS = ("override_method", "replace_function")
 _ALIKE = 0.3
 """From this part of its lines that are upstream's on, a replacement may be worth writing as edits."""
@@ -32,7 +29,7 @@ def list_patch_actions(bench: Workbench, source: SourceFile, request: Request) -
     declared = declared_around(source, request.line + 1)
     actions: list[types.CodeAction] = []
     if upstream is not None:
-        actions += _insertions(bench.sources.text(request.path), upstream, request)
+        actions += list_insertions(bench.sources.text(request.path), source, upstream, request)
         if declared is not None:
             actions += _replacement_actions(source, upstream, declared, request)
             actions += _merges(bench, upstream, declared, request)
@@ -81,32 +78,3 @@ def _merges(
             package = upstream.module.distribution
             yield command_action(title, MERGE, request.path.as_uri(), declared.target, package)
             return
-
-
-def _insertions(text: str, upstream: UpstreamView, request: Request) -> Iterator[types.CodeAction]:
-    """Below a decorator that decorates nothing yet: upstream's function, its signature, or a guard before its body."""
-    lines = text.split("\n")
-    match = _DECORATOR.match(lines[request.line]) if request.line < len(lines) else None
-    if match is None or match[1] not in TARGETS:
-        return
-    node = upstream.find(match[2])
-    following = next((line for line in lines[request.line + 1 :] if line.strip()), "")
-    if not isinstance(node, FUNCTIONS) or following.startswith(("def ", "async def ", "@")):
-        return
-    name = _function_name(match[2])
-    header = textwrap.dedent("\n".join(upstream.source.lines[node.lineno - 1 : node.body[0].lineno - 1]))
-    whole = "\n".join(upstream.source.lines[node.lineno - 1 : upstream.source.last_line(node)])
-    texts = {
-        "Insert upstream's signature and body": textwrap.dedent(whole),
-        "Insert upstream's signature around its body": f"{header}\n    ...",
-        "Insert a guard before its body": f"{header}\n    if False:\n        return None\n    ...",
-    }
-    end = (request.line, len(lines[request.line].rstrip("\r")))
-    place = make_range(lines, end, end, request.units)
-    for title, body in texts.items():
-        renamed = re.sub(rf"\bdef {node.name}\b", f"def {name}", body, count=1)
-        yield edit_action(request, title, [types.TextEdit(place, f"\n{renamed}\n")], None, REWRITE)
-
-
-def _function_name(target: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\.", "_", target).lower().replace("__", "_")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.checked_in.definitions import compare_definitions
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text, short_hash
-from patchgen_core.syntax.header import read_fingerprint
+from patchgen_core.syntax.header import Fingerprint, read_fingerprint
+from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.recorded import recorded_upstream
+from patchgen_core.upstream.releases import Releases
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,11 @@ class UpstreamMove:
         return f"{'upstream moved' if self.names is None else 'changed upstream'}, {self.versions}"
 
 
-def find_move(artifact: Artifact) -> UpstreamMove | None:
-    """How upstream has moved under what a config makes; None where no checked-in file tells."""
+def find_move(artifact: Artifact, releases: Path) -> UpstreamMove | None:
+    """How upstream has moved under what a config makes; None where no checked-in file tells.
+
+    ``releases`` is the folder of those that are at hand, where the old text is looked for that no diff holds.
+    """
     try:
         text = read_text(artifact.path)
     except PatchgenError:
@@ -51,7 +57,20 @@ def find_move(artifact: Artifact) -> UpstreamMove | None:
         return UpstreamMove("", frozenset())
     versions = f"{mark.version} -> {upstream.version}" if mark.version != upstream.version else "in the same version"
     recorded = recorded_upstream(artifact.path)
-    if recorded is None:
+    if recorded is not None:
+        changes = compare_definitions(recorded.text, artifact.base)
+    elif (old := _text_at_hand(Releases(releases, upstream.distribution, offline=True), mark)) is not None:
+        changes = compare_definitions(old, artifact.plan.source.text)
+    else:
         return UpstreamMove(versions)
-    changes = compare_definitions(recorded.text, artifact.base)
     return UpstreamMove(versions, frozenset((*changes.changed, *changes.added, *changes.removed)))
+
+
+def _text_at_hand(releases: Releases, mark: Fingerprint) -> str | None:
+    """The text that a generated file was made of, from a release that was downloaded before."""
+    try:
+        release = releases.cached(mark.version)
+        text = read_text(find_upstream(mark.source, (release.folder,)).path) if release is not None else None
+    except PatchgenError:
+        return None
+    return text if text is not None and short_hash(text) == mark.upstream else None

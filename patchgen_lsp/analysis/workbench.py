@@ -22,6 +22,7 @@ from patchgen_core.config.input_recording import Input
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
+from patchgen_core.upstream.releases import release_folder
 from patchgen_lsp.analysis.generated_modules import GeneratedModules
 from patchgen_lsp.analysis.open_texts import OpenTexts
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
@@ -38,7 +39,8 @@ class Analysis:
     """What became of a config file with one text of it.
 
     ``results`` are those of drift and contracts; ``problems`` say why there are none. ``states`` are what its text was
-    and what else it depends on, ``traces`` says where that stands.
+    and what else it depends on, ``traces`` says where that stands. ``releases`` is the
+    folder of those that are at hand.
     """
 
     outcomes: tuple[Outcome, ...] = ()
@@ -46,6 +48,7 @@ class Analysis:
     problems: tuple[Problem, ...] = ()
     traces: _Traces | None = None
     states: tuple[object, ...] = ()
+    releases: Path = Path()
 
     @property
     def verdict(self) -> Analysis:
@@ -60,7 +63,7 @@ class Analysis:
     @cached_property
     def moves(self) -> list[UpstreamMove | None]:
         """What upstream has changed since the checked-in file of each was made."""
-        return [find_move(artifact) for artifact in self.artifacts]
+        return [find_move(artifact, self.releases) for artifact in self.artifacts]
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,9 @@ class Workbench:
         except PatchgenError as error:
             return Analysis(problems=error.problems, states=self._read(path, None))
         traces = _trace(outcomes)
-        return Analysis(tuple(outcomes), tuple(results), traces=traces, states=self._read(path, traces))
+        states = self._read(path, traces, _recorded(outcomes))
+        folder = release_folder(self.project)
+        return Analysis(tuple(outcomes), tuple(results), traces=traces, states=states, releases=folder)
 
     def _loader(self, path: Path) -> Loader:
         """What loads a config: with stubs alone while it is being typed, because an import for real costs seconds."""
@@ -170,19 +175,23 @@ class Workbench:
                 examined = contracts.examine(artifact, result.outcome.path)
                 yield hold_back(examined, CONTRACT, baseline) if baseline is not None else examined
 
-    def _read(self, path: Path, traces: _Traces | None) -> tuple[object, ...]:
-        """The states of everything that an analysis depends on; of the open texts alone where that is not known."""
+    def _read(
+        self, path: Path, traces: _Traces | None, recorded: Mapping[Input, object] | None = None
+    ) -> tuple[object, ...]:
+        """The states of everything that an analysis depends on, read now where they are not ``recorded``; of the open
+        texts alone where it is not known on what it depends."""
         if traces is None:
             return (self.sources.text(path), self.sources.revision)
         reader = InputReader(self.project)
-        states: list[object] = [self.sources.text(path), *(self._state(reader, each) for each in traces.inputs)]
-        return (*states, *(_stamp(file) for out in traces.outputs for file in (out, out.with_suffix(".diff"))))
+        states = [self._state(reader, each, recorded) for each in traces.inputs]
+        stamps = [_stamp(file) for out in traces.outputs for file in (out, out.with_suffix(".diff"))]
+        return (self.sources.text(path), *states, *stamps)
 
-    def _state(self, reader: InputReader, each: Input) -> object:
+    def _state(self, reader: InputReader, each: Input, recorded: Mapping[Input, object] | None) -> object:
         kind, name = each
         if kind == "file" and self.sources.is_open(reader.path(name)):
             return self.sources.text(reader.path(name))
-        return reader.read(kind, name)
+        return recorded[each] if recorded is not None else reader.read(kind, name)
 
 
 class _StubLoader(Loader):
@@ -200,6 +209,11 @@ def _trace(outcomes: Sequence[Outcome]) -> _Traces | None:
         return None
     inputs = sorted({each for outcome in outcomes for each in outcome.inputs or {}})
     return _Traces(tuple(inputs), tuple(file for outcome in outcomes if (file := outcome.output) is not None))
+
+
+def _recorded(outcomes: Sequence[Outcome]) -> dict[Input, object]:
+    """The states of what outcomes depend on, as they were while these were made."""
+    return {each: state for outcome in outcomes for each, state in (outcome.inputs or {}).items()}
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:

@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -297,8 +298,8 @@ def test_what_ruff_sees_edited_while_it_runs_is_not_kept(work: Workspace, path: 
     fix(work.check())
     run = normalize.run_ruff
 
-    def meanwhile(arguments: list[str], folder: Path, settings: Sequence[Path] = ()) -> str:
-        said = run(arguments, folder, settings)
+    def meanwhile(arguments: list[str], *given: Any, **named: Any) -> str:
+        said = run(arguments, *given, **named)
         if arguments[0] == "format":
             work.write(path, "" if path.endswith(".py") else "[format]\nindent-style = 'tab'\n")
         return said

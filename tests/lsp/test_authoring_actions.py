@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pygls", reason="needs the extra lsp")
 
 from lsprotocol import types
 
-from tests.conftest import UPSTREAM_TEXT, Workspace, settle
+from tests.conftest import UPSTREAM, UPSTREAM_TEXT, Workspace, settle
 from tests.lsp.editor import Editor
+from tests.upstream.wheels import make_wheel
 
 CONFIG = "proj/models/toy/toy_gpu_patch_gen_config.py"
 GENERATED = "proj/models/toy/generated/patched_modeling_toy_gpu.py"
 LONG = """
+class Norm:
+    def forward(self, x):
+        return x
+
+
 class Head:
     def forward(self, x, scale=1, bias=None):
         first = x + 1
@@ -121,6 +129,36 @@ def test_a_conflict_is_written_with_markers_only_if_the_person_wants_that(work: 
     typist.do(typist.actions(CONFIG, "def head_forward")[title])
     assert "<<<<<<<" in typist.texts[typist.uri(CONFIG)]
     assert "1 conflict marked" in typist.messages[-1]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pip finds the release that ``LONG`` is upstream's text in, and nothing else."""
+    module = f"{UPSTREAM.replace('.', '/')}.py"
+    packages = {f"{folder}/__init__.py": "" for folder in map(str, Path(module).parents) if folder != "."}
+    make_wheel(tmp_path / "shop", "1.0", {**packages, module: LONG})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "shop"))
+
+
+@pytest.mark.slow
+def test_upstreams_old_text_is_downloaded_where_no_diff_holds_it(work: Workspace, shop: None, typist: Editor) -> None:
+    work.upstream(LONG)
+    settle(work, f"{COPY}\n\n@config.override_method('Norm.forward')\ndef norm_forward(self, x):\n    return x * 3\n")
+    (work.root / GENERATED).with_suffix(".diff").unlink(missing_ok=True)
+    work.upstream(LONG.replace("first = x + 1", "first = x + 11"), version="2.0")
+    typist.open(CONFIG)
+    assert [title for title in typist.actions(CONFIG, "def norm_forward") if "Merge" in title], "it may have changed"
+    title = "Merge upstream's change of 'Head.forward' (1.0 -> 2.0)"
+    typist.do(typist.actions(CONFIG, "def head_forward")[title])
+    assert "1.0 is neither installed nor in the cache" in typist.messages[-1]
+    assert typist.texts[typist.uri(CONFIG)] == typist.read(CONFIG)
+
+    typist.answers = ["Download acme 1.0"]
+    typist.do(typist.actions(CONFIG, "def head_forward")[title])
+    assert "first = x + 11\n" in typist.texts[typist.uri(CONFIG)]
+    typist.save(CONFIG)
+    assert not [title for title in typist.actions(CONFIG, "def norm_forward") if "Merge" in title], "now it is known"
 
 
 @pytest.mark.slow

@@ -49,6 +49,30 @@ def test_what_nothing_defines_is_imported_as_the_config_does(editor: Editor) -> 
     assert not [d for d in editor.change(QWEN3, mended) if d.severity == types.DiagnosticSeverity.Error]
 
 
+@pytest.mark.parametrize(
+    ("statement", "use", "arguments"),
+    [
+        ("import json", "json", '"json"'),
+        ("import json.decoder as jd", "jd", '"json.decoder", alias="jd", is_from_import=False'),
+        (
+            "from ..qwen2_vl.sequence_parallel import call_sequence_parallel_attention",
+            "call_sequence_parallel_attention",
+            '"zoo.qwen2_vl.sequence_parallel", names=["call_sequence_parallel_attention"]',
+        ),
+    ],
+)
+def test_every_import_of_the_config_can_be_the_generated_modules(
+    editor: Editor, statement: str, use: str, arguments: str
+) -> None:
+    editor.open(QWEN3)
+    patch = f'\n\n@config.override_method("Qwen3MLP.extra_repr")\ndef extra_repr(self):\n    return str({use})\n'
+    found = editor.change(QWEN3, f"{statement}\n{editor.read(QWEN3)}{patch}")
+    action = offered(editor, found[0].range, found)[f"Import '{use}' in the generated module"]
+    mended = applied(editor, action)
+    assert f"config.add_import({arguments})\n" in mended
+    assert "nothing defines" not in str(editor.change(QWEN3, mended))
+
+
 def test_a_finding_is_allowed_once_a_reason_is_typed(editor: Editor) -> None:
     text = editor.read(QWEN3)
     editor.open(QWEN3)
@@ -75,6 +99,37 @@ def test_a_decorator_gets_upstreams_function(editor: Editor) -> None:
     assert "    return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)\n" in whole
     around = applied(editor, actions["Insert upstream's signature around its body"])
     assert not [d for d in editor.change(QWEN3, around) if d.severity == types.DiagnosticSeverity.Error]
+
+
+def inserted(editor: Editor, below: str, at: str, title: str) -> str:
+    """The text of the config with something at its end that one of the actions there completes."""
+    half = f"{editor.read(QWEN3)}\n\n{below}\n"
+    editor.change(QWEN3, half)
+    editor.do(editor.actions(QWEN3, at)[title])
+    return str(editor.wait_for(lambda: (now := editor.texts[editor.uri(QWEN3)]) != half and now))
+
+
+def test_what_stands_around_upstreams_body_is_an_edit(editor: Editor) -> None:
+    editor.open(QWEN3)
+    decorator = '@config.override_method(\n    "Qwen3RMSNorm.extra_repr",\n    description="Says more",\n)'
+    for title in ("Insert a guard before its body", "Insert upstream's signature around its body"):
+        text = inserted(editor, decorator, '"Qwen3RMSNorm.extra_repr"', title)
+        function = "def qwen3_rms_norm_extra_repr(self):\n"
+        assert f"{decorator.replace('override', 'edit')}\n{function}" in text
+        assert text.endswith("    ...\n")
+        assert not text.endswith("\n\n")
+        assert not [d for d in editor.wait(editor.uri(QWEN3)) if d.severity == types.DiagnosticSeverity.Error]
+
+
+def test_a_class_to_replace_comes_with_the_imports_that_its_statement_needs(editor: Editor) -> None:
+    editor.open(QWEN3)
+    text = inserted(
+        editor, '@config.replace_class("Qwen3RotaryEmbedding")', "@config.replace_class", "Insert upstream's class"
+    )
+    for line in ("from torch import nn\n", "from transformers.modeling_rope_utils import dynamic_rope_update\n"):
+        assert text.count(line) == 1
+    found = [d for d in editor.wait(editor.uri(QWEN3)) if d.range.start.line > editor.read(QWEN3).count("\n")]
+    assert [d.message.partition(" is ")[2].partition("\n")[0] for d in found] == ["upstream's own code"]
 
 
 def test_what_drifted_is_regenerated_once_it_is_saved(editor: Editor) -> None:

@@ -106,7 +106,7 @@ def read_definitions(text: str) -> Mapping[str, Definitions]:
 
 
 def _definitions(text: str, tree: ast.Module) -> Mapping[str, Definitions]:
-    lines = re.split(r"\r\n|\r|\n", text)
+    lines = re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n")
     definitions: dict[str, Definitions] = {}
     for node in tree.body:
         if not isinstance(node, DEFINITIONS):

@@ -69,10 +69,14 @@ class Slot:
 
 def find_slots(module: Module) -> list[Slot]:
     """The slots that a module makes."""
+    return module.once(_find_slots, module.tree)
+
+
+def _find_slots(module: Module, tree: ast.Module) -> list[Slot]:
     if _SLOT not in module.source.text:
         return []
-    names = _names_of(module, _SLOT)
-    calls = [call for call in module.calls if called_name(call.node) in names]
+    names = sorted(_names_of(module, _SLOT))
+    calls = [call for name in names for call in module.calls_by_name.get(name, ())]
     rows = ((call, row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS, _SLOT_FIELDS)))
     return [Slot(call, op, variant) for call, (op, variant) in rows]
 

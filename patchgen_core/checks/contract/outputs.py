@@ -48,16 +48,15 @@ class Outputs:
 
     def constructions(self, function: Function) -> list[Construction]:
         """The outputs that a function constructs, in their order in the text."""
-        last = function.end_lineno or 0
-        calls = [call for call in self._constructing if function.lineno <= call.lineno <= last]
+        own = (call for call in self._calls_of_classes if _is_inside(call, function))
+        calls = sorted(filter(self._is_output, own), key=lambda call: (call.lineno, call.col_offset))
         return [self._read(call, self.module.scope_of(function)) for call in calls]
 
     @cached_property
-    def _constructing(self) -> list[ast.Call]:
-        """The calls of the module that construct an output, in their order in the text."""
+    def _calls_of_classes(self) -> list[ast.Call]:
+        """The calls of the module that may construct something, by their names."""
         by_name = self.module.calls_by_name.items()
-        calls = [c.node for name, calls in by_name if name[:1].isupper() for c in calls if self._is_output(c.node)]
-        return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+        return [call.node for name, calls in by_name if name[:1].isupper() for call in calls]
 
     def with_recorded(self, dotted: str, function: Function) -> list[Construction]:
         """The outputs that a method constructs, with what its decorator sets on the one that is returned."""
@@ -183,6 +182,10 @@ class Outputs:
         own = {last_name(s.target) for s in cls.body if isinstance(s, ast.AnnAssign)}
         bases = {last_name(base) for base in cls.bases} - {name, "ModelOutput"}
         return own.union(*(self._fields(module, base) for base in bases))
+
+
+def _is_inside(call: ast.Call, function: Function) -> bool:
+    return function.lineno <= call.lineno <= (function.end_lineno or 0)
 
 
 def _returned_expressions(function: Function) -> list[ast.expr]:

@@ -9,6 +9,7 @@ from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.scopes import Call
 
+_BUILDERS = ("from_config", "_from_config")
 _UPSTREAM = """
 from transformers import AutoModel
 
@@ -31,7 +32,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     transformers and not in the generated module.
     """
     module = subject.generated
-    built = [call for call in module.calls if _builder(call).startswith("AutoModel")]
+    built = [call for call in _builder_calls(module) if _builder(call).startswith("AutoModel")]
     if not built:
         return
     builders = {call.owner.partition(".")[0] for call in built}
@@ -76,10 +77,14 @@ def _using_owners(module: Module, name: str) -> set[str]:
     return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
 
 
+def _builder_calls(module: Module) -> list[Call]:
+    calls = (call for name in _BUILDERS for call in module.calls_by_name.get(name, ()))
+    return sorted(calls, key=lambda call: (call.node.lineno, call.node.col_offset))
+
+
 def _builder(call: Call) -> str:
-    function = call.node.func
-    is_builder = isinstance(function, ast.Attribute) and function.attr in ("from_config", "_from_config")
-    holder = function.value if is_builder and isinstance(function, ast.Attribute) else None
+    """The name of what has the method that builds a model."""
+    holder = call.node.func.value if isinstance(call.node.func, ast.Attribute) else None
     return holder.id if isinstance(holder, ast.Name) else ""
 
 
@@ -97,7 +102,8 @@ def _is_made(module: Module, name: str) -> bool:
     """Whether code of the module derives from a class, calls it, or a method of it that makes one."""
     if any(use.moment == "import" and use.owner not in ("", name) for use in module.uses.get(name, ())):
         return True
-    return any(_builder(call) == name or getattr(call.node.func, "id", "") == name for call in module.calls)
+    is_called = any(isinstance(call.node.func, ast.Name) for call in module.calls_by_name.get(name, ()))
+    return is_called or any(_builder(call) == name for call in _builder_calls(module))
 
 
 RULE = Rule(

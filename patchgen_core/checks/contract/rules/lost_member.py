@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -96,13 +95,20 @@ def _find_reads(function: Function) -> list[ast.Attribute]:
 
 
 def _lines_with(source: SourceFile, words: set[str]) -> list[int]:
-    """The numbers of the lines that have one of some names, in their order."""
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, words))})\b")
-    lines = {bisect_right(source.line_starts, match.start()) for match in pattern.finditer(source.text)}
-    for number, line in enumerate(source.lines, 1):  # other letters may make the same name
-        if not line.isascii() and pattern.search(unicodedata.normalize("NFKC", line)):
-            lines.add(number)
+    """The numbers of the lines that have one of some names, be it as a part of another one, in their order."""
+    lines = {bisect_right(source.line_starts, place) for word in words for place in _places(word, source.text)}
+    if not source.text.isascii():  # other letters may make the same name
+        odd = ((number, line) for number, line in enumerate(source.lines, 1) if not line.isascii())
+        plain = ((number, unicodedata.normalize("NFKC", line)) for number, line in odd)
+        lines.update(number for number, line in plain if any(word in line for word in words))
     return sorted(lines)
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    place = text.find(word)
+    while place >= 0:
+        yield place
+        place = text.find(word, place + len(word))
 
 
 def _never_run(subject: Subject, unreachable: dict[str, Unreachable], owner: str, function: Function) -> set[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.library import absolute_module
@@ -53,7 +52,8 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _import_lines(text: str) -> set[int]:
     """The lines that an import may start in; only blocks that hold one are looked into."""
-    return {text.count("\n", 0, match.start(1)) + 1 for match in re.finditer(r"^[ \t]*(from|import)\b", text, re.M)}
+    lines = enumerate(text.split("\n"), 1)
+    return {number for number, line in lines if line.lstrip().startswith(("from", "import"))}
 
 
 def _unguarded(body: list[ast.stmt], lines: set[int]) -> Iterator[ImportStatement]:
