@@ -28,6 +28,11 @@ class ParsedFiles(SourceCache):
         self._files[path] = self._files.pop(path)
         return source
 
+    def held(self, path: Path) -> SourceFile | None:
+        """The parsed file where it is held already, and has not changed; of others nothing is read."""
+        source = self._files.get(path)
+        return source if source is not None and self._states.get(path) == file_state(path) else None
+
     def forget_changed(self, paths: Collection[Path]) -> None:
         """Forget the files that were changed: these, and those that look other than when they were read."""
         for path in list(self._files):

@@ -9,6 +9,7 @@ from lsprotocol import types
 
 from patchgen_core.authoring.edits.importers import absolute_module
 from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.index import ImportStatement
 from patchgen_core.syntax.nodes import DEFINITIONS, Definition, called_name
 from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upstream.module import installed_file
@@ -20,7 +21,7 @@ _DEPTH = 4
 
 
 def find_bound(bench: Workbench, source: SourceFile, name: str, units: str) -> list[types.Location]:
-    """The place in a config that binds a name; of one that ``add_import`` brings, the definition in its module."""
+    """The place in a config that binds a name; the definition of one that it imports, or that ``add_import`` does."""
     node = dict(source.definitions).get(name)
     if node is not None:
         return [at_name(source, node, units)]
@@ -28,7 +29,19 @@ def find_bound(bench: Workbench, source: SourceFile, name: str, units: str) -> l
         for target in ast.walk(statement):
             if isinstance(target, ast.Name) and target.id == name and isinstance(target.ctx, ast.Store):
                 return [_at(source, source.start(target), source.end(target), units)]
-    return _find_added(bench, source, name, units) if name and name not in source.index.names else []
+    package = bench.project.module_name(source.path).rpartition(".")[0]
+    for imported, alias in source.index.imports.get(name, ()):
+        return find_imported(bench, imported, alias, package, units)
+    return _find_added(bench, source, name, units) if name else []
+
+
+def find_imported(
+    bench: Workbench, statement: ImportStatement, alias: ast.alias, package: str, units: str
+) -> list[types.Location]:
+    """The definition of what a statement imports, whose relative module begins at a package."""
+    if not isinstance(statement, ast.ImportFrom):
+        return []
+    return _find_in_module(bench, absolute_module(statement, package), alias.name, units, _DEPTH)
 
 
 def imports_of(source: SourceFile, name: str) -> Iterator[tuple[str, ast.alias]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import tokenize
 from collections.abc import Iterator
@@ -11,9 +12,11 @@ from dataclasses import dataclass, field
 from lsprotocol import types
 
 from patchgen_core.checks.contract.run import EVERY_RULE
-from patchgen_core.syntax.nodes import FUNCTIONS, Definition
-from patchgen_core.syntax.source import SourceFile
+from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.nodes import FUNCTIONS
+from patchgen_core.syntax.source import SourceFile, parse_source
 from patchgen_lsp.analysis.declared import TARGETS, enclosing_target
+from patchgen_lsp.analysis.signature_lines import describe_definition
 from patchgen_lsp.analysis.slot_completion import TOLERATE, complete_slot, complete_tolerance
 from patchgen_lsp.analysis.slots import BLOCKS, read_kernels
 from patchgen_lsp.analysis.upstream_view import UpstreamView, view_upstream
@@ -54,9 +57,9 @@ class Cursor:
 
 def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
     """What may be typed at the cursor."""
-    source = bench.sources.last_valid(request.path)
-    upstream = view_upstream(bench, source) if source is not None else None
     text = bench.sources.text(request.path)
+    source = _parse_around(bench, text, request)
+    upstream = view_upstream(bench, source) if source is not None else None
     cursor = read_cursor(text, request.line, request.column)
     line = text.split("\n")[request.line] if text else ""
     if cursor.call in BLOCKS:
@@ -64,7 +67,7 @@ def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
         cursor = read_cursor(quoted, 0, len(quoted))
         items = list(complete_slot(read_kernels(bench), cursor.call, cursor.argument, cursor.keyword, cursor.before))
     else:
-        items = list(_items(cursor, source, upstream, request.line + 1))
+        items = list(_items(bench, cursor, source, upstream, request.line + 1))
         if cursor.is_string and cursor.call == TOLERATE and upstream is not None:
             items += complete_tolerance(read_kernels(bench), upstream, cursor.keyword)
     start = (request.line, request.column - len(cursor.word))
@@ -73,6 +76,19 @@ def complete(bench: Workbench, request: Request) -> list[types.CompletionItem]:
         item.text_edit = types.TextEdit(place, item.label)
         item.filter_text = item.label
     return items
+
+
+def _parse_around(bench: Workbench, text: str, request: Request) -> SourceFile | None:
+    """The file as it is, be it without the line that is typed; or as it last was valid Python."""
+    with contextlib.suppress(PatchgenError):
+        return bench.sources.get(request.path)
+    lines = text.split("\n")
+    typed = lines[request.line] if request.line < len(lines) else ""
+    lines[request.line :] = [f"{typed[: len(typed) - len(typed.lstrip())]}...", *lines[request.line + 1 :]]
+    try:
+        return parse_source(request.path, "\n".join(lines))
+    except PatchgenError:
+        return bench.sources.last_valid(request.path)
 
 
 def read_cursor(text: str, line: int, column: int) -> Cursor:
@@ -144,7 +160,7 @@ def _dotted_end(before: str) -> str:
 
 
 def _items(
-    cursor: Cursor, source: SourceFile | None, upstream: UpstreamView | None, line: int
+    bench: Workbench, cursor: Cursor, source: SourceFile | None, upstream: UpstreamView | None, line: int
 ) -> Iterator[types.CompletionItem]:
     call = cursor.call
     if cursor.is_string:
@@ -159,7 +175,7 @@ def _items(
     if inside is None:
         return
     if cursor.word.startswith("self."):
-        yield from _members(upstream, inside.target.split(".")[0])
+        yield from _members(bench, upstream, inside.target.split(".")[0])
         return
     if call:
         yield from _keywords(upstream, inside.target.split(".")[0], call)
@@ -183,18 +199,11 @@ def _targets(upstream: UpstreamView, kind: str) -> Iterator[types.CompletionItem
         own = "class" if is_class else "method" if is_method else "function"
         if kind in ("any", own):
             shape = _KIND.Class if is_class else _KIND.Method if is_method else _KIND.Function
-            yield types.CompletionItem(name, kind=shape, detail=_signature(node))
+            yield types.CompletionItem(name, kind=shape, detail=describe_definition(node))
 
 
-def _signature(node: Definition) -> str:
-    if isinstance(node, ast.ClassDef):
-        return f"class {node.name}({', '.join(map(ast.unparse, node.bases))})"
-    returns = f" -> {ast.unparse(node.returns)}" if node.returns is not None else ""
-    return f"def {node.name}({ast.unparse(node.args)}){returns}"
-
-
-def _members(upstream: UpstreamView, class_name: str) -> Iterator[types.CompletionItem]:
-    """The methods of a class, and what its own methods and those of its bases in the module assign to ``self``."""
+def _members(bench: Workbench, upstream: UpstreamView, class_name: str) -> Iterator[types.CompletionItem]:
+    """The methods of a class, and what its own methods and those of its bases assign to ``self``."""
     definitions = dict(upstream.source.definitions)
     names, members = [class_name], dict[str, str]()
     for name in names:
@@ -204,18 +213,25 @@ def _members(upstream: UpstreamView, class_name: str) -> Iterator[types.Completi
         names += [base.id for base in node.bases if isinstance(base, ast.Name) and base.id not in names]
         for each in ast.walk(node):
             if isinstance(each, FUNCTIONS):
-                members.setdefault(each.name, _signature(each))
+                members.setdefault(each.name, describe_definition(each))
             if isinstance(each, ast.Assign):
                 for target in map(ast.unparse, each.targets):
                     if target.startswith("self.") and target.count(".") == 1 and target[5:].isidentifier():
                         members.setdefault(target[5:], f"{name}: {target} = {ast.unparse(each.value)}"[:120])
     for member, detail in members.items():
         yield types.CompletionItem(f"self.{member}", kind=_KIND.Field, detail=detail)
+    bases = upstream.outside_bases(class_name)
+    for member, outside in bench.outer_bases.find(upstream.source, upstream.module, bases).items():
+        if member not in members:
+            last = f"~self.{member}"
+            yield types.CompletionItem(f"self.{member}", kind=_KIND.Field, detail=outside.detail, sort_text=last)
 
 
 def _keywords(upstream: UpstreamView, class_name: str, call: str) -> Iterator[types.CompletionItem]:
-    """The keyword arguments of a call to a function of upstream's, or to a class of it."""
-    method = upstream.find_method(class_name, call)
+    """The keyword arguments of a call to a function of upstream's, to a class of it, or to a module that ``self``
+    holds."""
+    made = upstream.class_of_attribute(class_name, call)
+    method = upstream.find_method(made, "forward") if made else upstream.find_method(class_name, call)
     node = method[1] if method is not None else upstream.find(call)
     if isinstance(node, ast.ClassDef):
         constructor = upstream.find_method(call, "__init__")
@@ -234,4 +250,4 @@ def _names(upstream: UpstreamView) -> Iterator[types.CompletionItem]:
         kind = (
             _KIND.Class if isinstance(node, ast.ClassDef) else _KIND.Function if node is not None else _KIND.Variable
         )
-        yield types.CompletionItem(name, kind=kind, detail=_signature(node) if node is not None else "")
+        yield types.CompletionItem(name, kind=kind, detail=describe_definition(node) if node is not None else "")

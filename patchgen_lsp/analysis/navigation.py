@@ -11,7 +11,7 @@ from lsprotocol import types
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.nodes import Definition
 from patchgen_core.syntax.source import SourceFile
-from patchgen_lsp.analysis.bound_names import at_name, find_bound, imports_of
+from patchgen_lsp.analysis.bound_names import at_name, find_bound, find_imported, imports_of
 from patchgen_lsp.analysis.declared import (
     Declared,
     declared_around,
@@ -60,7 +60,7 @@ def find_definition(bench: Workbench, request: Request) -> list[types.Location]:
         return list(_generated(bench, request, name))
     return (
         _shared_name(bench, source, name, request.units)
-        or _upstream_name(source, upstream, name, line, request.units)
+        or _upstream_name(bench, source, upstream, name, line, request.units)
         or find_bound(bench, source, name, request.units)
     )
 
@@ -150,12 +150,13 @@ def _upstream_target(upstream: UpstreamView, target: str, units: str) -> list[ty
 
 
 def _upstream_name(
-    source: SourceFile, upstream: UpstreamView, name: str, line: int, units: str
+    bench: Workbench, source: SourceFile, upstream: UpstreamView, name: str, line: int, units: str
 ) -> list[types.Location]:
     """Upstream's line of a name that a replacement or an edit uses; ``self.method`` is one of the target's class."""
     if name.startswith("self.") and name.count(".") == 1:
         inside = enclosing_target(source, line)
-        return _member(upstream, inside.target.split(".")[0], name.split(".")[1], units) if inside is not None else []
+        class_name, _, _ = inside.target.partition(".") if inside is not None else ("", "", "")
+        return _member(bench, upstream, class_name, name.split(".")[1], units) if class_name else []
     imported = {alias.name for module, alias in imports_of(source, name) if module == upstream.module.module}
     if imported:
         node = upstream.find(imported.pop())
@@ -166,18 +167,31 @@ def _upstream_name(
     if node is not None:
         return [_at_definition(upstream.source, node, units)]
     index = upstream.source.index
+    for statement, alias in index.imports.get(name, ()):
+        home = find_imported(bench, statement, alias, upstream.module.package, units)
+        if home:
+            return home
     imports = [statement for statement, _ in index.imports.get(name, ())]
     lines = [statement.lineno for statement in [*imports, *index.assigned.get(name, ())]]
     return [_at_line(upstream.source, line, units) for line in lines[:1]]
 
 
-def _member(upstream: UpstreamView, class_name: str, member: str, units: str) -> list[types.Location]:
-    """A method of an upstream class, or the line that first assigns an attribute of its instances."""
+def _member(
+    bench: Workbench, upstream: UpstreamView, class_name: str, member: str, units: str
+) -> list[types.Location]:
+    """A method of an upstream class, or the line that first assigns an attribute of its instances; in the class, or in
+    a base of any module."""
     method = upstream.find_method(class_name, member)
     if method is not None:
         return [_at_definition(upstream.source, method[1], units)]
     line = upstream.find_attribute(class_name, member)
-    return [_at_line(upstream.source, line, units)] if line else []
+    if line:
+        return [_at_line(upstream.source, line, units)]
+    bases = upstream.outside_bases(class_name)
+    outside = bench.outer_bases.find(upstream.source, upstream.module, bases).get(member)
+    if outside is None:
+        return []
+    return [types.Location(uri_of(outside.path), line_range(_lines(bench, outside.path), outside.line, units))]
 
 
 def _at_definition(source: SourceFile, node: Definition, units: str) -> types.Location:

@@ -45,6 +45,26 @@ class UpstreamView:
                 return min(lines)
         return 0
 
+    def outside_bases(self, class_name: str) -> list[ast.expr]:
+        """The bases of a class, and of its bases in the module, that other modules define."""
+        definitions = dict(self.source.definitions)
+        bases = [base for name in self._line(class_name) for base in getattr(definitions.get(name), "bases", ())]
+        return [base for base in bases if not isinstance(base, ast.Name) or base.id not in definitions]
+
+    def class_of_attribute(self, class_name: str, attribute: str) -> str:
+        """The class of the module that an attribute of ``self`` is an instance of, as far as the class evidently makes
+        it; empty for none."""
+        definitions = dict(self.source.definitions)
+        for node in (definitions[name] for name in self._line(class_name) if name in definitions):
+            for each in ast.walk(node):
+                value = each.value if isinstance(each, ast.Assign) else None
+                if not isinstance(value, ast.Call) or not any(_is_self(t, attribute) for t in each.targets):  # type: ignore[attr-defined]
+                    continue
+                made = value.func.value if isinstance(value.func, ast.Attribute) else value.func
+                if isinstance(made, ast.Name) and isinstance(definitions.get(made.id), ast.ClassDef):
+                    return made.id
+        return ""
+
     def _line(self, class_name: str) -> list[str]:
         """The names of a class and of its bases."""
         definitions = dict(self.source.definitions)
@@ -62,6 +82,10 @@ class UpstreamView:
     def targets(self) -> list[tuple[str, Definition]]:
         """Everything that a patch may name, with its definition."""
         return [(name, node) for name, node in self.source.definitions if "<locals>" not in name]
+
+
+def _is_self(node: ast.expr, attribute: str) -> bool:
+    return isinstance(node, ast.Attribute) and _is_assigned(node, attribute)
 
 
 def _is_assigned(node: ast.Attribute, attribute: str) -> bool:

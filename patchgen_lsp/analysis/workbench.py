@@ -25,6 +25,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.upstream.releases import release_folder
 from patchgen_lsp.analysis.generated_modules import GeneratedModules
 from patchgen_lsp.analysis.open_texts import OpenTexts
+from patchgen_lsp.analysis.outer_bases import OuterBases
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
 
 MOST_ANALYSES = 4
@@ -86,6 +87,7 @@ class Workbench:
         self._contracts: tuple[int, Contracts] | None = None
         self._bases: dict[str, str] = {}
         self._modules = GeneratedModules()
+        self.outer_bases = OuterBases(project, self.sources)
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Take note of unsaved texts, and of files that were written meanwhile."""

@@ -117,7 +117,7 @@ def attention(self, x):
         ("shared_loss(repeat", "patchgen_core/runtime/parallel/reduction.py", "def reduce_loss("),
         ("rotate_half(x)", "modeling_qwen3.py", "def rotate_half(x):"),
         ("repeat_kv(", "modeling_qwen3.py", "def repeat_kv("),
-        ("Cache))", "modeling_qwen3.py", "from ...cache_utils import Cache"),
+        ("Cache))", "transformers/cache_utils.py", "class Cache"),
     ):
         place = editor.place(QWEN3, piece)
         [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
@@ -146,6 +146,48 @@ def test_members_names_keywords_and_codes_complete(editor: Editor) -> None:
     call = "y = eager_attention_forward("
     assert "scaling=" in labels(editor, body.replace("y = self.mlp(x)", call), call)
     assert "PG202" in labels(editor, f'{text}\nconfig.allow("PG', 'config.allow("PG')
+
+
+def test_what_a_class_has_from_bases_of_other_modules_completes_and_leads_there(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    patch = (
+        '\n\n@config.override_method("Qwen3Model.forward")\ndef model(self, x):\n    y = self.config, self.training\n'
+    )
+    members = labels(editor, (text + patch).replace("y = self.config,", "y = self."), "y = self.")
+    assert {"self.config", "self.layers", "self.training", "self.named_parameters"} <= set(members)
+    editor.change(QWEN3, text + patch)
+    for member, file, line in (
+        ("y = self.config", "transformers/modeling_utils.py", "self.config = config"),
+        ("self.training", "torch/nn/modules/module.py", "training: bool"),
+    ):
+        place = editor.place(QWEN3, member, len(member) - 2)
+        [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+        assert location.uri.endswith(file)
+        assert line_of(editor, location).startswith(line)
+
+
+def test_a_call_of_what_self_holds_completes_the_parameters_of_its_forward(editor: Editor) -> None:
+    text = editor.read(QWEN3)
+    patch = '\n\n@config.override_method("Qwen3DecoderLayer.forward")\ndef layer(self, x):\n    y = self.self_attn('
+    assert {"attention_mask=", "past_key_values="} <= set(labels(editor, text + patch, "y = self.self_attn("))
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("shared_edits", "llama_gpu_patch_gen_config.py"),
+        ("GradientCheckpointingLayer", "transformers/modeling_layers.py"),
+    ],
+)
+def test_an_imported_name_leads_to_its_definition(editor: Editor, name: str, file: str) -> None:
+    text = editor.read(QWEN3).replace(
+        "SEQUENCE_PARALLEL,", "SEQUENCE_PARALLEL,\n    SEQUENCE_PARALLEL as shared_edits,", 1
+    )
+    patch = f'\n\n@config.override_method("Qwen3MLP.extra_repr")\ndef extra_repr(self):\n    return str({name})\n'
+    editor.change(QWEN3, text + patch)
+    place = editor.place(QWEN3, f"str({name})", 6)
+    [location] = editor.ask(types.TEXT_DOCUMENT_DEFINITION, types.DefinitionParams(**place))
+    assert location.uri.endswith(file)
 
 
 def test_a_click_above_a_patch_shows_the_diff(editor: Editor) -> None:
