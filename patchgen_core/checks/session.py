@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from patchgen_core.build.results import Artifact
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
-    from patchgen_core.workers.fork_server import ForkServer
 
     class _Closeable(Protocol):
         def close(self) -> None: ...
@@ -73,7 +72,7 @@ class Session:
         self.chosen: dict[Path, set[str]] = {}
         self.warn_before_fix: dict[str, WarnBeforeFix] = {}
         self.items_ahead: _ItemsAhead | None = None
-        self.fork_server: ForkServer | None = None
+        self.fork_server: _Closeable | None = None
         self._opened: dict[Project, set[str]] = {}
         self._projects: dict[Path, Project] = {}
         self._projects_by_table: dict[Path, Project] = {}

@@ -53,7 +53,7 @@ def watch(
     try:
         watcher.follow(session.folders)
         if checks is not None:
-            checks.warm_up()
+            checks.warm_up(session.project)
         _start(watcher, session, console, options.verbose, show, checks.description if checks is not None else "")
         while not interrupt.is_noted:
             batch = watcher.wait(session.outputs)
@@ -105,7 +105,7 @@ def _find_checks(options: argparse.Namespace, console: Console) -> WatchedChecks
 def _begin(checks: WatchedChecks, session: WatchSession, update: Update, batch: Batch) -> None:
     """Run the other checks of what a change concerns."""
     if session.touches_upstream(batch):
-        checks.warm_up()
+        checks.warm_up(session.project)
     if configs := session.find_concerned(update, batch):
         checks.begin(session.project.base, configs)
 

@@ -12,6 +12,7 @@ from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.settings import CONTRACT, DRIFT
 from patchgen_core.cli.items import choose_checks
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
 from patchgen_core.report.words import quantity
 from patchgen_core.watch.gate_run import GateRun, WarmImports
 
@@ -59,9 +60,10 @@ class WatchedChecks:
         self._run: GateRun | None = None
         self._began = 0.0
 
-    def warm_up(self) -> None:
-        """Have what is slow to import be imported, anew where that has changed."""
-        self._imports.start()
+    def warm_up(self, project: Project) -> None:
+        """Have what is slow to import be imported, anew where that has changed, for gates of the project as well that
+        somebody else starts."""
+        self._imports.start(project)
 
     def begin(self, base: Path, configs: Iterable[Path]) -> None:
         """Run the checks of config files, and of those whose run this ends."""

@@ -54,7 +54,7 @@ class KeptRuns:
         self.place, self.upstream = place, upstream
         self.files = RunFiles(Path(place.cache_folder))
         with phase("looking for kept runs"):
-            self.state = describe_upstream(upstream, place.harmless)
+            self.state = describe_upstream(upstream)
         self._new: dict[str, KeptRun] = {}
         self.obstacles: dict[str, None] = {}
 
@@ -98,7 +98,7 @@ class KeptRuns:
         """Write what was added, unless something of upstream's code is another one now. Nothing comes of a failure
         but that a run is made again."""
         with phase("keeping runs"), suppress(PatchgenError):
-            if self._new and describe_upstream(self.upstream, self.place.harmless) != self.state:
+            if self._new and describe_upstream(self.upstream) != self.state:
                 self._refuse("something has changed upstream's functions or classes meanwhile")
             elif self._new:
                 packed = ((name, _pack(name, run)) for name, run in self._new.items())

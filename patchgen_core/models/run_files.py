@@ -32,12 +32,10 @@ class RunPlace:
     Attributes:
         cache_folder: the folder of the project's cache.
         context: 24 digits that stand for the machine and for what the project runs before models are compared.
-        harmless: a pattern of environment variables that no model reads.
     """
 
     cache_folder: str
     context: str
-    harmless: str
 
 
 class RunFiles:

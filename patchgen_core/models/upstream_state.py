@@ -19,6 +19,7 @@ import torch
 from patchgen_core.files import text_digest
 from patchgen_core.models.environment import LOOPBACK
 from patchgen_core.models.process_state import list_settings
+from patchgen_core.workers.variables import HARMLESS
 
 PACKAGE = "transformers"
 _TORCH = ("torch", "torch.nn", "torch.nn.functional", "torch.nn.init", "torch.autograd")
@@ -32,10 +33,10 @@ _MEMORY = re.compile(r"\w+_cache|\w+_cached_value|_CAN_RECORD_REGISTRY|SESSION_I
 _DEPTH = 4
 
 
-def describe_upstream(module: ModuleType, harmless: str) -> str:
+def describe_upstream(module: ModuleType) -> str:
     """A hash of what upstream's module and all that it uses of transformers and torch hold, of the environment but for
-    the variables of the pattern ``harmless``, and of torch's settings."""
-    pattern = f"{harmless}|{LOOPBACK}"
+    what no model reads, and of torch's settings."""
+    pattern = f"{HARMLESS.pattern}|{LOOPBACK}"
     lines = [f"{name}={value}" for name, value in sorted(os.environ.items()) if not re.fullmatch(pattern, name)]
     lines += map(repr, list_settings())
     lines += describe_modules(module)

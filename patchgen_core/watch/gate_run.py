@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from patchgen_core.checks.fork_server import IMPORT_MODULES, RUN_MODELS, start_fork_server
+from patchgen_core.checks.fork_server import IMPORT_MODULES, RUN_MODELS, Offer, lend_server, start_fork_server
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.streamed_results import StreamedResults
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
 from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.process import interrupt_process, warm_up
 
@@ -31,20 +32,25 @@ class WarmImports:
         wanted = {IMPORT_MODULES: any(check.name == "import" for check in checks), RUN_MODELS: "models" in needs}
         self._preparations = [name for name, is_wanted in wanted.items() if is_wanted]
         self._server: ForkServer | None = None
+        self._offer: Offer | None = None
 
-    def start(self) -> None:
-        """Have them done, and do not wait for it; once more where they were done before, as after an upgrade."""
+    def start(self, project: Project) -> None:
+        """Have them done, and do not wait for it; once more where they were done before, as after an upgrade. Gates of
+        the project that are started elsewhere have their processes forked as well."""
         self.close()
         self._server = start_fork_server() if self._preparations else None
-        if self._server is not None:
+        if self._server is not None and self._server.folder:
             for preparation in self._preparations:
                 warm_up(preparation)
+            self._offer = lend_server(self._server, project)
 
     def close(self) -> None:
         """End the process that has done them."""
+        if self._offer is not None:
+            self._offer.withdraw()
         if self._server is not None:
             self._server.close()
-            self._server = None
+        self._server = self._offer = None
 
 
 class GateRun:

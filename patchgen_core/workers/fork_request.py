@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from patchgen_core.files import FileState, file_state
+from patchgen_core.workers.variables import HARMLESS
 
 ENVIRONMENT = "PATCHGEN_FORK_SERVER"
 """Variable with the folder of the sockets of a running fork server."""
@@ -32,13 +33,12 @@ _SIGNALS = re.compile(r"^(SigBlk|SigIgn):\s*(\w+)", re.MULTILINE)
 _OF_THE_C_LIBRARY = 0b11 << 31
 """Signals 32 and 33, which glibc handles from the first thread on, whatever was inherited."""
 _READ_BY_NO_IMPORT = re.compile(
-    r"(?:PYTEST|PATCHGEN|GITHUB|GLOO)_.*|_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"
-    r"|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
+    r"(?:PYTEST|PATCHGEN|GITHUB|GLOO)_.*|_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR|CI|BUILD_NUMBER|PYTHONPATH"
     r"|TORCHINDUCTOR_CACHE_DIR"  # which is read before each compilation, and set by an asker that imports transformers
 )
-"""The environment variables that may differ; gloo's and the inductor's are set by a process that has run models. All
-others are the same where a process is forked: torch, transformers and what they import read some five hundred when
-they are imported, of sixty packages."""
+"""The environment variables that may differ beside those of a terminal; gloo's and the inductor's are set by a process
+that has run models. All others are the same where a process is forked: torch, transformers and what they import read
+some five hundred when they are imported, of sixty packages."""
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 Origin = tuple[str, ...]
@@ -123,7 +123,7 @@ def describe_process() -> ProcessTraits:
 
 def may_be_read(name: str) -> bool:
     """Whether importing something may depend on an environment variable, the search path apart."""
-    return _READ_BY_NO_IMPORT.fullmatch(name) is None
+    return _READ_BY_NO_IMPORT.fullmatch(name) is None and HARMLESS.fullmatch(name) is None
 
 
 def find_origins(names: Iterable[str], path: Iterable[str]) -> dict[str, Origin | None]:

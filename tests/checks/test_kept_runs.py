@@ -38,7 +38,7 @@ CLASSIFYING = (
 
 @pytest.fixture
 def place(tmp_path: Path) -> RunPlace:
-    return RunPlace(str(tmp_path / "cache"), "0" * 24, "PYTEST_.*")
+    return RunPlace(str(tmp_path / "cache"), "0" * 24)
 
 
 def run(work: Workspace, place: RunPlace | None, text: str, preamble: str = PREAMBLE) -> tuple[CheckResult, bool]:

@@ -14,11 +14,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patchgen_core.checks.kept.entries import Contents
-from patchgen_core.checks.kept.machine import HARMLESS, PERSONAL, processor_features, short_state
+from patchgen_core.checks.kept.machine import PERSONAL, processor_features, short_state
 from patchgen_core.checks.kept.packages import METADATA, Walk
 from patchgen_core.checks.kept.place_names import PlaceNames
 from patchgen_core.files import digest, file_digest, read_text
 from patchgen_core.project.shared_cache_settings import SharedCacheSettings
+from patchgen_core.workers.variables import HARMLESS
 
 _SELDOM_READ = ("pip", "pip-*", "uv", "uv-*", "wheel", "wheel-*", "_virtualenv.*", "a1_coverage.pth")
 _OF_THE_INSTALLER = (

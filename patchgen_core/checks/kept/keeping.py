@@ -23,7 +23,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_rivals
 from patchgen_core.checks.kept.closure import Closure, Roots, find_closure, split_references
 from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_machine
-from patchgen_core.checks.kept.machine import HARMLESS, machine_states
+from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.states import SETTINGS, States
@@ -247,7 +247,7 @@ class KeptResults:
             return None
         inputs = sorted(((key, state) for key, state in closure.inputs.items() if key != SETTINGS), key=repr)
         context = text_digest(repr((hash_machine(self.machine), inputs)))[:24]
-        place = RunPlace(str(self.store.cache_folder), context, HARMLESS.pattern)
+        place = RunPlace(str(self.store.cache_folder), context)
         self._run_places.add(place)
         return place
 

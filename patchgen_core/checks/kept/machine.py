@@ -12,16 +12,8 @@ from pathlib import Path
 
 from patchgen_core.checks.kept.packages import package_states, search_path
 from patchgen_core.files import digest
+from patchgen_core.workers.variables import HARMLESS
 
-HARMLESS = re.compile(
-    r"_|PWD|OLDPWD|SHLVL|TERM|TERM_PROGRAM(_VERSION)?|COLORTERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(_FORCE)?"
-    r"|PY_COLORS|LS_COLORS|PS1|PS2|EDITOR|VISUAL|PAGER|LESS\w*|MAIL|WINDOWID|DISPLAY|WAYLAND_DISPLAY|SSH_\w+|TMUX\w*"
-    r"|STY|XDG_SESSION_\w+|DBUS_\w+|VSCODE_\w+|GIT_\w+|GITHUB_(RUN_\w+|SHA|REF\w*|ENV|OUTPUT|PATH|STATE|STEP_SUMMARY)"
-    r"|PYTEST_(CURRENT_TEST|VERSION|XDIST_\w+)"
-    r"|PATCHGEN_(FORK_SERVER|CACHE_DIR|JOBS|KEEP_CHECKS|BENCHMARK_PHASES|SHARED_CACHE\w*)"
-)
-"""The environment variables that no model, kernel or import reads; every other one is part of the state. One of these
-counts as well where the project's own text names it."""
 PERSONAL = re.compile(
     r"PATH|MANPATH|INFOPATH|HOME|USER|USERNAME|LOGNAME|HOSTNAME|HOST|SHELL|TMPDIR|TEMP|TMP|LANG|LANGUAGE|LC_\w+|TZ"
     r"|VIRTUAL_ENV(_\w+)?|CONDA_\w+|PYENV_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
