@@ -17,9 +17,11 @@ def setup(models):
 
 
 def stand_in():
-    for name in ("httpx", "psutil", "transformers.dependency_versions_check"):
+    absent = [name for name in ("httpx", "psutil") if importlib.util.find_spec(name) is None]
+    for name in (*absent, "transformers.dependency_versions_check"):
         sys.modules[name] = importlib.util.module_from_spec(ModuleSpec(name, None))
-    sys.modules["httpx"].HTTPError = OSError
+    if "httpx" in absent:
+        sys.modules["httpx"].HTTPError = OSError
     sys.modules["transformers.dependency_versions_check"].dep_version_check = print
 
 
