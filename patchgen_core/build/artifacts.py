@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ def make_artifacts(
     selection: Selection,
     loader: Loader | None = None,
     progress: Progress | None = None,
-    known_bases: dict[str, str] | None = None,
+    known_bases: MutableMapping[str, str] | None = None,
 ) -> list[Outcome]:
     """Load and generate configs, one outcome for each in the order of the files; nothing is written.
 
@@ -77,7 +77,7 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
 
 
 def _finish_drafts(
-    selection: Selection, entries: list[Outcome | _Draft], known_bases: dict[str, str] | None = None
+    selection: Selection, entries: list[Outcome | _Draft], known_bases: MutableMapping[str, str] | None = None
 ) -> list[Outcome]:
     entries = _reject_collisions(entries)
     drafts = [entry for entry in entries if isinstance(entry, _Draft)]
@@ -205,11 +205,14 @@ def _keeps_diff(project: Project, draft: _Draft) -> bool:
 class _Bases:
     """Upstream's texts as the bases of diffs: those of some drafts, and any other when it is asked for."""
 
-    def __init__(self, project: Project, drafts: Iterable[_Draft], texts: dict[str, str]) -> None:
+    def __init__(self, project: Project, drafts: Iterable[_Draft], texts: MutableMapping[str, str]) -> None:
         self.project, self._texts = project, texts
-        self._raw_bases: dict[tuple[Path, Path], tuple[RawText, str]] = {}
+        self._keys: dict[tuple[Path, Path], tuple[Path, str]] = {}
         self._reader = InputReader(project)
-        self._missing = {key: text for text, key in map(self._raw_base, drafts) if key not in texts}
+        homes = ((draft, *self._key(draft)) for draft in drafts)
+        self._missing = {
+            key: RawText(home, absolute_upstream(draft.plan)) for draft, home, key in homes if key not in texts
+        }
 
     def raw_texts(self) -> list[RawText]:
         """What is to be normalized with the modules."""
@@ -217,32 +220,31 @@ class _Bases:
 
     def take(self, normalized: Iterable[Normalized]) -> None:
         """Note what became of these."""
-        self._texts |= {key: result.text for key, result in zip(self._missing, normalized)}
+        self._texts.update({key: result.text for key, result in zip(self._missing, normalized)})
 
     def read(self, draft: _Draft) -> str:
         """The base of a draft's diff; a PatchgenError where ruff cannot run."""
-        raw_text, key = self._raw_base(draft)
+        home, key = self._key(draft)
         if key not in self._texts:
-            self._texts[key] = normalize([raw_text], self.project)[0].text
+            self._texts[key] = normalize([RawText(home, absolute_upstream(draft.plan))], self.project)[0].text
         return self._texts[key]
 
-    def _raw_base(self, draft: _Draft) -> tuple[RawText, str]:
-        """Upstream's text before ruff, and a hash of that and of what ruff sees beside it."""
-        key = draft.plan.source.path, draft.home.parent
-        if key not in self._raw_bases:
+    def _key(self, draft: _Draft) -> tuple[Path, str]:
+        """Where upstream's text goes to ruff, and a hash of it and of what ruff sees beside it."""
+        place = draft.plan.source.path, draft.home.parent
+        if place not in self._keys:
             # its name is upstream's: settings by file name then treat it alike, whichever configs are made
             home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
             base = _read_base(draft.plan)
             states = [(each, self._reader.read(*each)) for each in ruff_inputs(self._reader, home, base.imported)]
-            self._raw_bases[key] = RawText(home, base.text), digest(repr((home, base.digest, states)).encode())
-        return self._raw_bases[key]
+            self._keys[place] = home, digest(repr((home, base.digest, states)).encode())
+        return self._keys[place]
 
 
 @dataclass(frozen=True)
 class _Base:
-    """Upstream's text with absolute imports, a hash of it, and the modules that it imports."""
+    """A hash of upstream's text with absolute imports, and the modules that it imports."""
 
-    text: str
     digest: str
     imported: Set[str]
 
@@ -255,7 +257,7 @@ def _read_base(plan: Plan) -> _Base:
     bases = _BASES.setdefault(plan.source, {})
     if plan.upstream.package not in bases:
         text = absolute_upstream(plan)
-        bases[plan.upstream.package] = _Base(text, digest(text.encode()), imported_modules(text))
+        bases[plan.upstream.package] = _Base(digest(text.encode()), imported_modules(text))
     return bases[plan.upstream.package]
 
 

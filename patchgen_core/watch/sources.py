@@ -33,6 +33,10 @@ class ParsedFiles(SourceCache):
         source = self._files.get(path)
         return source if source is not None and self._states.get(path) == file_state(path) else None
 
+    def holds(self, source: SourceFile) -> bool:
+        """Whether this very object is the one that is held of its file."""
+        return self._files.get(source.path) is source
+
     def forget_changed(self, paths: Collection[Path]) -> None:
         """Forget the files that were changed: these, and those that look other than when they were read."""
         for path in list(self._files):

@@ -60,6 +60,10 @@ class OpenTexts(ParsedFiles):
         except PatchgenError:
             return self._valid.get(path)
 
+    def holds(self, source: SourceFile) -> bool:
+        """Whether this very object is the one that is held of its file, or of the text that stands for it."""
+        return super().holds(source) or self._parsed.get(source.path) is source
+
     def has(self, path: Path) -> bool:
         """Whether there is such a file, or a text that stands for it."""
         return path in self._texts or super().has(path)

@@ -26,6 +26,7 @@ from patchgen_core.upstream.releases import release_folder
 from patchgen_lsp.analysis.generated_modules import GeneratedModules
 from patchgen_lsp.analysis.open_texts import OpenTexts
 from patchgen_lsp.analysis.outer_bases import OuterBases
+from patchgen_lsp.analysis.packed_texts import PackedTexts
 from patchgen_lsp.analysis.upstream_moves import UpstreamMove, find_move
 
 MOST_ANALYSES = 4
@@ -85,13 +86,15 @@ class Workbench:
         self._last_good: dict[Path, Analysis] = {}
         self._verdicts: dict[Path, Analysis] = {}
         self._contracts: tuple[int, Contracts] | None = None
-        self._bases: dict[str, str] = {}
+        self._bases = PackedTexts()
         self._modules = GeneratedModules()
         self.outer_bases = OuterBases(project, self.sources)
 
     def show(self, texts: Mapping[Path, str]) -> None:
         """Take note of unsaved texts, and of files that were written meanwhile."""
         self.sources.show(texts)
+        if self._contracts is not None:
+            self._contracts[1].forget(self.sources.holds)
 
     def forget_failures(self) -> None:
         """Have configs made again of which it is not known what they depend on, such as those with errors."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import SourceCache
+from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
 
 _GENERIC = ("generation.utils", "generation.candidate_generator", "modeling_utils", "trainer", "trainer_seq2seq")
@@ -49,6 +50,10 @@ class Library:
         if name not in self._modules:
             self._modules[name] = self._read(name)
         return self._modules[name]
+
+    def forget(self, is_held: Callable[[SourceFile], bool]) -> None:
+        """Forget the modules whose sources nobody else holds any more."""
+        self._modules = {n: module for n, module in self._modules.items() if module is None or is_held(module.source)}
 
     def find(self, module: str, name: str) -> tuple[Module, ast.AST] | None:
         """The class or function that a module defines, or imports from a module that does."""

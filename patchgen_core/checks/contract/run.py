@@ -23,7 +23,7 @@ from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, clos
 from patchgen_core.project.project import Project
 from patchgen_core.project.severity_settings import ERROR, OFF, WARNING
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import SourceCache
+from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.workers.collector import without_collector
 
 PARITY = "parity"
@@ -176,6 +176,11 @@ class Contracts:
             warnings=warnings,
             notes=tuple(notes),
         )
+
+    def forget(self, is_held: Callable[[SourceFile], bool]) -> None:
+        """Forget the modules whose sources nobody else holds any more; they are read again when they are asked for."""
+        self._upstream = {path: module for path, module in self._upstream.items() if is_held(module.source)}
+        self._library.forget(is_held)
 
     def _weigh(self, rule: Rule, finding: Finding, path: Path, label: str) -> Severity:
         """How much a finding weighs; what is upstream's own as well is a warning at most."""
