@@ -183,7 +183,7 @@ def read_judged(walk: Walk, folder: Path, chosen: Sequence[str]) -> Iterator[tup
             return
         if version in chosen:
             before, now = (read_red(home / release) for release in (old, version))
-            red = {config: texts for config, texts in now.items() if texts and not before.get(config)}
+            red = {label: [text for text in now[label] if text not in before.get(label, ())] for label in now}
             for entry in judge(_load_step(path), red, now):
                 yield walk, version, entry
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.replay import read_judged
 from benchmarks.replay_figures import GROUPS, Figure, read_figures, tabulate_outcomes, write_figures
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_records import PatchRecord, StepRecord
 from benchmarks.replay_steps import upstream_change
+from benchmarks.replay_walks import RELEASES, Walk
+from patchgen_core.files import write_files
 
 CONFIG = "zoo.toy.toy_gpu_patch_gen_config"
 CARRIED = PatchRecord(CONFIG, "Norm.forward", "method_override", "body", "changed", "lines")
@@ -72,6 +76,25 @@ class TestJudge:
 
     def test_what_fell_with_a_conflict_is_not_judged(self) -> None:
         assert judge(step(replace(CARRIED, how="fell"), TOLD), {})[0].outcome == "not judged"
+
+
+def test_what_the_gate_found_before_a_step_is_not_of_the_step(tmp_path: Path) -> None:
+    walk = Walk("zoo-5.9.0", "edits", "5.9.0", ("5.9.0", "5.13.1"))
+    home = tmp_path / walk.name
+    before = ["contract: PG201 Norm.forward drops a parameter"]
+    steps = {
+        "5.13.1.json": asdict(step(CARRIED)),
+        "5.9.0.gate.json": {CONFIG: before},
+        "5.13.1.gate.json": {CONFIG: before},
+    }
+    write_files([(home / name, json.dumps(value)) for name, value in steps.items()])
+    assert [(entry.outcome, entry.by) for _, _, entry in read_judged(walk, tmp_path, RELEASES)] == [
+        ("right", "parity")
+    ]
+    (home / "5.13.1.gate.json").write_text(json.dumps({CONFIG: [*before, "parity: other logits"]}))
+    assert [(entry.outcome, entry.why) for *_, entry in read_judged(walk, tmp_path, RELEASES)] == [
+        ("wrong", "parity: other logits")
+    ]
 
 
 @pytest.mark.parametrize(
