@@ -56,6 +56,21 @@ def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = (), 
 
 def ruff_version(folder: Path) -> str:
     """The version of the ruff that runs, such as ``0.17.5``."""
+    ruff = find_ruff()
+    try:
+        state = os.stat(ruff).st_mtime_ns
+    except OSError:
+        return _ask_version(folder)
+    if (ruff, state) not in _VERSIONS:
+        _VERSIONS[ruff, state] = _ask_version(folder)
+    return _VERSIONS[ruff, state]
+
+
+_VERSIONS: dict[tuple[str, int], str] = {}
+"""The versions of ruff's binaries as they were when they were asked."""
+
+
+def _ask_version(folder: Path) -> str:
     return run_ruff(["--version"], folder).split()[1]
 
 
