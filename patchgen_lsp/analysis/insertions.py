@@ -19,6 +19,7 @@ from patchgen_lsp.analysis.code_actions import REWRITE, edit_action
 from patchgen_lsp.analysis.declared import TARGETS
 from patchgen_lsp.analysis.load_imports import import_what_loads
 from patchgen_lsp.analysis.upstream_view import UpstreamView
+from patchgen_lsp.analysis.workbench import Workbench
 from patchgen_lsp.places import make_range
 from patchgen_lsp.request import Request
 
@@ -41,12 +42,15 @@ class _Decorator:
     last: int
 
 
-def list_insertions(text: str, source: SourceFile, upstream: UpstreamView, request: Request) -> list[types.CodeAction]:
+def list_insertions(
+    bench: Workbench, source: SourceFile, upstream: UpstreamView, request: Request
+) -> list[types.CodeAction]:
     """Below a decorator that decorates nothing yet: upstream's definition, its signature, or a guard before its body.
+    Of a method that the class inherits, its text alone: there is nothing to edit in the class.
 
     ``source`` is the file as it last was valid Python, which it most often is not without what is inserted.
     """
-    lines = text.split("\n")
+    lines = bench.sources.text(request.path).split("\n")
     decorator = _find_decorator(lines, request.line)
     if decorator is None or decorator.call not in TARGETS or not _is_bare(lines[decorator.last + 1 :]):
         return []
@@ -55,8 +59,12 @@ def list_insertions(text: str, source: SourceFile, upstream: UpstreamView, reque
     end = (decorator.last, len(lines[decorator.last].rstrip("\r")))
     place, gap = make_range(lines, end, end, request.units), _gap(lines[decorator.last + 1 :])
     actions = []
-    if isinstance(node, FUNCTIONS):
-        for title, body, is_edit in _of_function(upstream, node, free_name(decorator.target, source.index.names)):
+    inherited = _find_inherited(bench, upstream, decorator.target) if node is None else None
+    home, function = inherited or (upstream.source, node)
+    if isinstance(function, FUNCTIONS):
+        for title, body, is_edit in _of_function(home, function, free_name(decorator.target, source.index.names)):
+            if is_edit and inherited is not None:
+                continue
             edits = [types.TextEdit(place, f"\n{body}{gap}")]
             if is_edit and decorator.call in _EDITS:
                 edits.insert(0, _as_edit(lines, decorator, request))
@@ -104,10 +112,27 @@ def _is_bare(following: Sequence[str]) -> bool:
     return not first.startswith(("def ", "async def ", "class ")) and (not first.startswith("@") or not following[0])
 
 
-def _of_function(upstream: UpstreamView, node: Function, name: str) -> Iterator[tuple[str, str, bool]]:
+def _find_inherited(bench: Workbench, upstream: UpstreamView, target: str) -> tuple[SourceFile, Function] | None:
+    """The method that an upstream class inherits, be it from a base of another module, with the file that has it."""
+    class_name, _, method = target.partition(".")
+    if not method or not isinstance(upstream.find(class_name), ast.ClassDef):
+        return None
+    inside = upstream.find_method(class_name, method)
+    if inside is not None:
+        return (upstream.source, inside[1]) if isinstance(inside[1], FUNCTIONS) else None
+    bases = upstream.outside_bases(class_name)
+    member = bench.outer_bases.find(upstream.source, upstream.module, bases).get(method)
+    home = bench.outer_bases.read(member.path) if member is not None else None
+    if member is None or home is None:
+        return None
+    nodes = (node for node in home.functions.get(method, ()) if node.lineno == member.line)
+    return next(((home, node) for node in nodes), None)
+
+
+def _of_function(source: SourceFile, node: Function, name: str) -> Iterator[tuple[str, str, bool]]:
     """Titles, with what is inserted under each, and whether that is an edit."""
-    header = textwrap.dedent("\n".join(upstream.source.lines[node.lineno - 1 : node.body[0].lineno - 1]))
-    whole = textwrap.dedent("\n".join(upstream.source.lines[node.lineno - 1 : upstream.source.last_line(node)]))
+    header = textwrap.dedent("\n".join(source.lines[node.lineno - 1 : node.body[0].lineno - 1]))
+    whole = textwrap.dedent("\n".join(source.lines[node.lineno - 1 : source.last_line(node)]))
     for title, body, is_edit in (
         ("Insert upstream's signature and body", whole, False),
         ("Insert upstream's signature around its body", f"{header}\n    ...", True),

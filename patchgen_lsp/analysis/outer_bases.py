@@ -48,7 +48,7 @@ class OuterBases:
 
     def __init__(self, project: Project, sources: OpenTexts) -> None:
         self._project, self._sources = project, sources
-        self._outlines: dict[_Home, tuple[object, Path | None, _Outline]] = {}
+        self._outlines: dict[_Home, tuple[object, Path, _Outline]] = {}
 
     def find(self, source: SourceFile, module: UpstreamModule, bases: Sequence[ast.expr]) -> dict[str, Member]:
         """The members of some bases of a class that other modules define, the nearest of each name.
@@ -63,17 +63,25 @@ class OuterBases:
             waiting += [base for base in outline.bases if base not in waiting]
         return members
 
+    def read(self, path: Path) -> SourceFile | None:
+        """A file, parsed for this answer alone where nobody else has it."""
+        try:
+            return self._sources.held(path) or read_source(path)
+        except PatchgenError:
+            return None
+
     def _read(self, home: _Home) -> _Outline:
         known = self._outlines.get(home)
-        if known is not None and (known[1] is None or known[0] == file_state(known[1])):
+        if known is not None and known[0] == file_state(known[1]):
             return known[2]
         path, outline = self._outline(*home, _DEPTH)
-        self._outlines[home] = (file_state(path) if path is not None else None, path, outline)
+        if path is not None:
+            self._outlines[home] = (file_state(path), path, outline)
         return outline
 
     def _outline(self, module: str, name: str, depth: int) -> tuple[Path | None, _Outline]:
         path = self._path(module)
-        source = self._source(path) if path is not None else None
+        source = self.read(path) if path is not None else None
         if path is None or source is None:
             return None, _Outline()
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
@@ -93,13 +101,6 @@ class OuterBases:
             return find_upstream(module, self._project.upstream).path
         except PatchgenError:
             return self._project.module_path(module) or installed_file(module)
-
-    def _source(self, path: Path) -> SourceFile | None:
-        """A file, parsed for this answer alone where nobody else has it."""
-        try:
-            return self._sources.held(path) or read_source(path)
-        except PatchgenError:
-            return None
 
 
 def _home(source: SourceFile, base: ast.expr, package: str, module: str = "") -> _Home | None:

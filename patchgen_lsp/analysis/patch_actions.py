@@ -29,7 +29,7 @@ def list_patch_actions(bench: Workbench, source: SourceFile, request: Request) -
     declared = declared_around(source, request.line + 1)
     actions: list[types.CodeAction] = []
     if upstream is not None:
-        actions += list_insertions(bench.sources.text(request.path), source, upstream, request)
+        actions += list_insertions(bench, source, upstream, request)
         if declared is not None:
             actions += _replacement_actions(source, upstream, declared, request)
             actions += _merges(bench, upstream, declared, request)

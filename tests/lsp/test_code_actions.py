@@ -121,6 +121,18 @@ def test_what_stands_around_upstreams_body_is_an_edit(editor: Editor) -> None:
         assert not [d for d in editor.wait(editor.uri(QWEN3)) if d.severity == types.DiagnosticSeverity.Error]
 
 
+def test_a_method_that_a_class_inherits_from_another_module_is_inserted_as_it_stands_there(editor: Editor) -> None:
+    editor.open(QWEN3)
+    decorator = '@config.override_method("Qwen3ForTokenClassification.forward")'
+    titles = [title for title in editor.actions(QWEN3, "config = PatchConfig") if title.startswith("Insert")]
+    text = inserted(editor, decorator, decorator, "Insert upstream's signature and body")
+    assert titles == []
+    assert f"{decorator}\ndef qwen3_for_token_classification_forward(\n    self,\n" in text
+    assert "    return TokenClassifierOutput(\n" in text.rpartition(decorator)[2]
+    editor.change(QWEN3, f"{editor.read(QWEN3)}\n\n{decorator}\n")
+    assert not [title for title in editor.actions(QWEN3, decorator) if "guard" in title]
+
+
 def test_a_class_to_replace_comes_with_the_imports_that_its_statement_needs(editor: Editor) -> None:
     editor.open(QWEN3)
     text = inserted(
