@@ -53,12 +53,14 @@ class UnitExecutor:
     Args:
         processors: how many processors the processes keep busy together, at least one each. A task that needs more
             occupies half of what it needs: much of what it does is done by one process.
+        divides: whether a process for which there is no unit left takes half of what is left of another one's.
     """
 
-    def __init__(self, workers: Sequence[UnitWorker], processors: int) -> None:
-        self._workers = list(workers)
+    def __init__(self, workers: Sequence[UnitWorker], processors: int, divides: bool = False) -> None:
+        self._workers, self._divides = list(workers), divides
         self._threads: list[threading.Thread] = []
-        self._units: deque[list[_Job]] = deque()
+        self._units: deque[deque[_Job]] = deque()
+        self._begun: dict[UnitWorker, deque[_Job]] = {}
         self._running: dict[Future[Any], UnitWorker] = {}
         self._interrupted: set[Future[Any]] = set()
         self._state = threading.Condition()
@@ -73,7 +75,7 @@ class UnitExecutor:
         subjects = subjects or [""] * len(units)
         jobs = [[_Job(task, subject) for task in unit] for unit, subject in zip(units, subjects, strict=True)]
         with self._state:
-            self._units.extend(jobs)
+            self._units.extend(map(deque, jobs))
             self._state.notify_all()
         for worker in self._workers[len(self._threads) : len(self._threads) + len(units)]:
             thread = threading.Thread(target=self._work, args=(worker,), daemon=True)
@@ -123,17 +125,31 @@ class UnitExecutor:
             self._state.wait_for(lambda: self._units or self._is_closed)
             return not self._is_closed
 
-    def _next_unit(self, worker: UnitWorker) -> list[_Job] | None:
+    def _next_unit(self, worker: UnitWorker) -> deque[_Job] | None:
         with self._state:
-            if not self._units or self._is_closed:
-                return None
-            near = [self._owners.get(unit[0].subject) for _, unit in zip(range(2 * len(self._workers)), self._units)]
-            place = next((near.index(owner) for owner in (worker, None) if owner in near), 0)
-            unit = self._units[place]
-            del self._units[place]
-            if unit[0].subject:
-                self._owners[unit[0].subject] = worker
+            self._begun.pop(worker, None)
+            unit = None if self._is_closed else self._take_unit(worker) if self._units else self._take_half()
+            if unit is not None:
+                self._begun[worker] = unit
             return unit
+
+    def _take_unit(self, worker: UnitWorker) -> deque[_Job]:
+        near = [self._owners.get(unit[0].subject) for _, unit in zip(range(2 * len(self._workers)), self._units)]
+        place = next((near.index(owner) for owner in (worker, None) if owner in near), 0)
+        unit = self._units[place]
+        del self._units[place]
+        if unit[0].subject:
+            self._owners[unit[0].subject] = worker
+        return unit
+
+    def _take_half(self) -> deque[_Job] | None:
+        """The second half of the most that is left of a unit."""
+        left = max(self._begun.values(), key=len, default=None)
+        if not self._divides or not left:
+            return None
+        half = deque(left.pop() for _ in range((len(left) + 1) // 2))
+        half.reverse()
+        return half
 
     def _leave(self, error: Exception) -> None:
         """Leave the rest to the other processes; where there is none, or all would fail alike, that is the answer."""
@@ -147,21 +163,26 @@ class UnitExecutor:
             if job.deaths or job.answer.set_running_or_notify_cancel():
                 job.answer.set_exception(error)
 
-    def _do_unit(self, worker: UnitWorker, unit: list[_Job]) -> bool:
+    def _do_unit(self, worker: UnitWorker, unit: deque[_Job]) -> bool:
         """Do the tasks of a unit; whether that came to its end. What a process that has ended leaves is for others."""
-        for place, job in enumerate(unit):
+        while (job := self._next_job(unit)) is not None:
             is_ready = worker.is_ready()
             if is_ready and not (job.deaths or job.answer.set_running_or_notify_cancel()):
                 continue
             if not is_ready or not self._do(worker, job):
-                is_over = job.answer.done()
                 with self._state:
-                    left = unit[place + is_over :]
-                    if left and not self._is_closed:
-                        self._units.appendleft(left)
+                    if not job.answer.done():
+                        unit.appendleft(job)
+                    self._begun.pop(worker, None)
+                    if unit and not self._is_closed:
+                        self._units.appendleft(unit)
                         self._state.notify_all()
                 return False
         return True
+
+    def _next_job(self, unit: deque[_Job]) -> _Job | None:
+        with self._state:
+            return unit.popleft() if unit else None
 
     def _do(self, worker: UnitWorker, job: _Job) -> bool:
         """Do a task; whether its process is still there."""

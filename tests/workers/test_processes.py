@@ -138,6 +138,25 @@ def test_a_task_for_several_processors_occupies_half_of_them(unit_tasks: Path) -
         assert times[2][0] >= min(end for _, end in times[:2])
 
 
+def test_what_is_left_of_a_unit_is_divided_where_there_is_no_other(unit_tasks: Path) -> None:
+    one, other = unit_tasks / "one", unit_tasks / "other"
+    one.mkdir()
+    other.mkdir()
+    with closing(UnitExecutor(make_workers("unit_tasks:run", 2), 2, divides=True)) as executor:
+        meetings = [[(one, 2), (other, 2), (other, 2)], [(one, 2)]]
+        answers = executor.submit([[Task(("meet", meeting)) for meeting in unit] for unit in meetings])
+        first, second, third = (answer.result(60)[0] for answer in answers[0])
+        assert first == second != third
+
+
+def test_a_process_that_dies_leaves_what_was_not_taken_from_its_unit(unit_tasks: Path) -> None:
+    with closing(UnitExecutor(make_workers("unit_tasks:run", 2), 2, divides=True)) as executor:
+        long = [Task(("die once", str(unit_tasks / "died"))), *(Task(("tell", number)) for number in range(6))]
+        answers = executor.submit([long, [Task(("tell", "other"))]])
+        assert answers[0][0].result(60) == "alive"
+        assert [answer.result(60)[1][-1] for answer in answers[0][1:]] == list(range(6))
+
+
 def test_the_machine_has_processors_and_memory() -> None:
     assert 1 <= count_processors() <= (os.cpu_count() or 1)
     memory = available_memory()

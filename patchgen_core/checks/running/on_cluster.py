@@ -88,7 +88,7 @@ class _ClusterExecutor:
     def _make(self, name: str, size: int) -> UnitExecutor:
         resources = {_PROCESSOR: 1.0} if name == _PROCESSOR else {_PROCESSOR: 0.0, name: 1.0}
         processes = [self._cluster.process(HANDLER, resources) for _ in range(size)]
-        return UnitExecutor(processes, self._cluster.count(_PROCESSOR) * _RANKS_ON_A_PROCESSOR)
+        return UnitExecutor(processes, self._cluster.count(_PROCESSOR) * _RANKS_ON_A_PROCESSOR, divides=True)
 
     def submit(self, units: Sequence[Unit], subjects: Sequence[str] = ()) -> list[list[Future[Any]]]:
         """Have units done by processes that have what their tasks need."""

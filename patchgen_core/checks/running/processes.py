@@ -53,7 +53,7 @@ def run_in_processes(session: Session, items: Iterable[ItemPlace], jobs: int | N
         except PatchgenError:
             continue
     share_imports(session)
-    executor = UnitExecutor(make_workers(HANDLER, size), count_processors())
+    executor = UnitExecutor(make_workers(HANDLER, size), count_processors(), divides=True)
     session.items_ahead = ItemsAhead(session, executor)
     session.items_ahead.submit(units)
     return True
