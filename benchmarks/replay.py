@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.replay_figures import write_figures
-from benchmarks.replay_gate import find_unjudged, gate_file, read_red
+from benchmarks.replay_gate import find_new, find_unjudged, gate_file, read_red
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_processes import Processes, start_processes
 from benchmarks.replay_records import PatchRecord, StepRecord
@@ -118,9 +118,11 @@ def _run_walk(walk: Walk, options: argparse.Namespace, processes: Processes) -> 
             _take(walk, home, old, version, ended, processes)
         ended |= {*_load_step(home / f"{version}.json").ended}
     if not options.no_parity:
-        for version in (walk.start, *walk.steps):
+        for old, version in zip(("", walk.start, *walk.steps), (walk.start, *walk.steps)):
             if version in options.chosen and (home / f"{version}.json").is_file():
                 _judge(walk, home / version, options.configs, processes)
+                if old:
+                    _control(walk, home / old, home / version, processes)
 
 
 def _take(walk: Walk, home: Path, old: str, version: str, ended: Collection[str], processes: Processes) -> None:
@@ -155,6 +157,29 @@ def _judge(walk: Walk, folder: Path, patterns: Sequence[str], processes: Process
     print(f"{walk.name} {folder.name}: {text}", flush=True)
 
 
+def _control(walk: Walk, before: Path, folder: Path, processes: Processes) -> None:
+    """Judge the release before without the patches that a step left out, where a config without them is red: where it
+    is red then as well, parity cannot tell of the others."""
+    step = _load_step(folder.with_name(f"{folder.name}.json"))
+    done = read_red(folder, "control")
+    red = {label for label, texts in find_new(folder, before).items() if texts and label not in done}
+    left_out = tuple((r.config, r.target) for r in step.patches if r.how in ("conflict", "fell") and r.config in red)
+    names = {f"{label.rpartition('.')[2]}.py" for label, _ in left_out}
+    paths = tuple(p.relative_to(before).as_posix() for p in sorted(before.rglob("*_patch_gen_config.py")))
+    configs = tuple(path for path in paths if path.rpartition("/")[2] in names)
+    if not configs:
+        return
+    wheels, project = find_wheels(walk, [before.name], with_needed=True), pack_project(before)
+    request = Request("gate", walk, before.name, project=project, configs=configs, left_out=left_out, wheels=wheels)
+    values, _ = processes.ask(request)
+    _save(gate_file(folder, "control"), done | values["red"])
+    left = sum(map(bool, find_new(folder, before).values()))
+    text = (
+        values["problem"] or f"{len(configs)} configs judged at {before.name} without what is left out; {left} are red"
+    )
+    print(f"{walk.name} {folder.name}: {text}", flush=True)
+
+
 def _revision() -> str:
     command = ["git", "describe", "--always", "--dirty"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
@@ -182,9 +207,9 @@ def read_judged(walk: Walk, folder: Path, chosen: Sequence[str]) -> Iterator[tup
         if not path.is_file():
             return
         if version in chosen:
-            before, now = (read_red(home / release) for release in (old, version))
-            red = {label: [text for text in now[label] if text not in before.get(label, ())] for label in now}
-            for entry in judge(_load_step(path), red, now):
+            red = find_new(home / version, home / old)
+            control = read_red(home / version, "control")
+            for entry in judge(_load_step(path), red, [config for config in red if not control.get(config)]):
                 yield walk, version, entry
 
 

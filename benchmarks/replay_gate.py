@@ -21,16 +21,35 @@ some."""
 LIMIT = 3 * 3600
 
 
-def read_red(folder: Path) -> dict[str, list[str]]:
-    """What is red by config of a release that a walk came to, of those that the gate ran for."""
-    kept = gate_file(folder)
+def read_red(folder: Path, name: str = "gate") -> dict[str, list[str]]:
+    """What is red by config of a release that a walk came to, of those that the gate ran for.
+
+    Args:
+        name: ``gate``; or ``control`` for what is red at the release before without the patches that were left out.
+    """
+    kept = gate_file(folder, name)
     red: dict[str, list[str]] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     return red
 
 
-def gate_file(folder: Path) -> Path:
+def gate_file(folder: Path, name: str = "gate") -> Path:
     """Where that is kept, beside the folder."""
-    return folder.with_name(f"{folder.name}.gate.json")
+    return folder.with_name(f"{folder.name}.{name}.json")
+
+
+def find_new(folder: Path, before: Path) -> dict[str, list[str]]:
+    """What is red by config at a release and was not at the one before; an item that is red there too, without the
+    patches that were left out, tells nothing of the others."""
+    known, control, now = read_red(before), read_red(folder, "control"), read_red(folder)
+    blind = {config: {_item(text) for text in texts} for config, texts in control.items()}
+    return {
+        config: [t for t in texts if t not in known.get(config, ()) and _item(t) not in blind.get(config, ())]
+        for config, texts in now.items()
+    }
+
+
+def _item(text: str) -> str:
+    return text.partition(": ")[0]
 
 
 def find_unjudged(folder: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:

@@ -152,6 +152,14 @@ def _blamed(loaded: LoadedConfig, problems: Iterable[Problem]) -> set[str]:
     return found
 
 
+def leave_out(project: Project, release: Release, targets: Collection[tuple[str, str]]) -> None:
+    """Leave patches out, by config and target, of configs that are for a release, which are made anew."""
+    labels = {config for config, _ in targets}
+    records = [PatchRecord(config, target, "", "", "", "conflict") for config, target in targets]
+    configs = [loaded for loaded in select_configs(project).configs if loaded.label in labels]
+    Leaving(project, release, make_all(project, configs, release), dict.fromkeys(labels, ())).run(records, labels)
+
+
 def drop(loaded: LoadedConfig, targets: Sequence[str]) -> None:
     """Have a config take back its patches on some targets."""
     if targets:

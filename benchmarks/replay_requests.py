@@ -19,8 +19,10 @@ from typing import Any, Literal
 from packaging.utils import parse_wheel_filename
 
 from benchmarks.replay_gate import judge_configs
+from benchmarks.replay_leaving import leave_out
 from benchmarks.replay_steps import take_step
 from benchmarks.replay_walks import NEWEST_REAL, Walk, join_models, make_start, people_wrote
+from patchgen_core.project.table import load_project
 from patchgen_core.workers.sent_folders import pack_folder
 from tools.releases import FOLDER, NEEDED, find_release, find_releases
 
@@ -34,12 +36,13 @@ class Request:
 
     Attributes:
         what: ``start`` makes its project; ``step`` carries a project over to a release; ``gate`` has parity judge what
-            a step came to.
+            a step came to, or what it began with less the same patches.
         version: the release that it is about.
         old: of a step, the release that the project is for.
         project: the project's folder as an archive; empty for a start.
         ended: of a step, the configs that went no further before.
         configs: for a gate, the paths of those to judge.
+        left_out: for a gate, the patches to leave out before, by config and target.
         wheels: of the releases that it takes, where this machine has them.
     """
 
@@ -50,6 +53,7 @@ class Request:
     project: bytes = b""
     ended: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
     wheels: tuple[Path, ...] = ()
 
 
@@ -82,6 +86,8 @@ def _take(request: Request, folder: Path) -> dict[str, Any]:
 
 
 def _judge(request: Request, folder: Path) -> dict[str, Any]:
+    if request.left_out:
+        leave_out(load_project(folder), find_release(request.version), request.left_out)
     red, problem = judge_configs(folder, [folder / path for path in request.configs], request.version)
     return {"red": red, "problem": problem}
 

@@ -78,7 +78,7 @@ class TestJudge:
         assert judge(step(replace(CARRIED, how="fell"), TOLD), {})[0].outcome == "not judged"
 
 
-def test_what_the_gate_found_before_a_step_is_not_of_the_step(tmp_path: Path) -> None:
+def test_what_the_gate_finds_before_a_step_or_without_what_it_left_out_is_not_of_the_step(tmp_path: Path) -> None:
     walk = Walk("zoo-5.9.0", "edits", "5.9.0", ("5.9.0", "5.13.1"))
     home = tmp_path / walk.name
     before = ["contract: PG201 Norm.forward drops a parameter"]
@@ -95,6 +95,8 @@ def test_what_the_gate_found_before_a_step_is_not_of_the_step(tmp_path: Path) ->
     assert [(entry.outcome, entry.why) for *_, entry in read_judged(walk, tmp_path, RELEASES)] == [
         ("wrong", "parity: other logits")
     ]
+    (home / "5.13.1.control.json").write_text(json.dumps({CONFIG: ["parity: it raises"]}))
+    assert [(entry.outcome, entry.by) for *_, entry in read_judged(walk, tmp_path, RELEASES)] == [("right", "rules")]
 
 
 @pytest.mark.parametrize(

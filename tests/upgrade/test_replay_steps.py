@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.replay_judge import judge
+from benchmarks.replay_leaving import leave_out
 from benchmarks.replay_records import StepRecord
 from benchmarks.replay_steps import take_step
+from patchgen_core.project.table import load_project
+from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upstream.releases import Releases
 from tests.conftest import PREAMBLE, UPSTREAM, Workspace
 from tests.upstream.wheels import make_wheel
@@ -65,14 +68,18 @@ def take(work: Workspace, config: str, *changes: tuple[str, str]) -> tuple[StepR
     for old_text, new_text in changes:
         assert old_text in new
         new = new.replace(old_text, new_text)
+    step = take_step(work.root, make_releases(work, new), "1.0", "2.0", ())
+    return step, {entry.record.target: entry.outcome for entry in judge(step, {})}
+
+
+def make_releases(work: Workspace, new: str) -> Releases:
     home = work.root.parent / "releases"
     folders = "transformers", "transformers/models", "transformers/models/toy"
     packages = {f"{folder}/__init__.py": "" for folder in folders}
     for version, text in (("1.0", OLD), ("2.0", new)):
         files = {**packages, f"{MODULE.replace('.', '/')}.py": text}
         make_wheel(home / "transformers" / version, version, files, "transformers")
-    step = take_step(work.root, Releases(home), "1.0", "2.0", ())
-    return step, {entry.record.target: entry.outcome for entry in judge(step, {})}
+    return Releases(home)
 
 
 def test_the_rest_of_a_config_is_judged_without_its_conflict(work: Workspace) -> None:
@@ -113,3 +120,11 @@ def test_what_a_config_takes_out_for_a_patch_that_is_left_out_stays_then(
     step, outcomes = take(work, config, ("return x * 1", "return x * 2"))
     assert outcomes == {"Norm.forward": "conflict", "Head.forward": "right"}
     assert step.ended == {}
+
+
+def test_a_release_is_judged_without_what_the_next_step_left_out(work: Workspace) -> None:
+    work.config(NORM + HEAD, preamble=PREAMBLE.replace(UPSTREAM, MODULE))
+    (loaded,) = select_configs(work.project).configs
+    leave_out(load_project(work.root), make_releases(work, OLD).find("1.0"), [(loaded.label, "Norm.forward")])
+    text = (loaded.path.parent / "generated" / loaded.config.target_file).read_text()
+    assert ("return x * 1" in text, "print(x)" in text) == (True, True)
