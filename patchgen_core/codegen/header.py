@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from patchgen_core.codegen.plan import Plan
-from patchgen_core.files import short_hash
 from patchgen_core.syntax.header import CONFIG, FORMAT, MARK, RULE, UNSEALED
 
 
@@ -29,5 +28,5 @@ def header(plan: Plan) -> str:
     ):
         if names:
             lines += ["#", f"#  {title}:", *(f"#    - {name}" for name in names)]
-    marks = f"upstream={short_hash(plan.source.text)} config={plan.fingerprint} output={UNSEALED}"
+    marks = f"upstream={plan.source.short_hash} config={plan.fingerprint} output={UNSEALED}"
     return "\n".join([*lines, "#", f"#  Fingerprint: format={FORMAT} {marks}", RULE, ""])

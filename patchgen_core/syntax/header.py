@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -61,6 +62,7 @@ def read_ruff(text: str) -> str:
     return version[1] if version else ""
 
 
+@functools.lru_cache(maxsize=2)
 def read_fingerprint(text: str) -> Fingerprint | None:
     """What the header of a generated file says, or None when it has none that can be read."""
     marks, version, source = _FINGERPRINT.search(text), _VERSION.search(text), _SOURCE.search(text)

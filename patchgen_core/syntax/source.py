@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.files import digest
+from patchgen_core.files import digest, short_hash
 from patchgen_core.syntax.index import ModuleIndex, index_module
 from patchgen_core.syntax.nodes import (
     DEFINITIONS,
@@ -44,6 +44,11 @@ class SourceFile:
     def lines(self) -> list[str]:
         """The text's lines without their newlines; ``lines[0]`` is line 1."""
         return self.text.split("\n")
+
+    @cached_property
+    def short_hash(self) -> str:
+        """A hash of the text, as the headers of generated files have it."""
+        return short_hash(self.text)
 
     @cached_property
     def line_starts(self) -> list[int]:

@@ -53,7 +53,7 @@ def find_move(artifact: Artifact, releases: Path) -> UpstreamMove | None:
     upstream = artifact.plan.upstream
     if mark is None or mark.source != upstream.module:
         return None
-    if mark.upstream == short_hash(artifact.plan.source.text):
+    if mark.upstream == artifact.plan.source.short_hash:
         return UpstreamMove("", frozenset())
     versions = f"{mark.version} -> {upstream.version}" if mark.version != upstream.version else "in the same version"
     recorded = recorded_upstream(artifact.path)

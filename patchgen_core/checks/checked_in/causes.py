@@ -8,7 +8,6 @@ from patchgen_core.build.hand_edits import as_written
 from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.build.ruff_setup import ruff_version
 from patchgen_core.checks.checked_in.definitions import Changes, compare_definitions, lines_of
-from patchgen_core.files import short_hash
 from patchgen_core.syntax.diffs import reverse_diff, unified_diff
 from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label, read_ruff
 from patchgen_core.syntax.nodes import DEFINITIONS
@@ -44,7 +43,7 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
     if mark is None:
         return [Cause("edited by hand", "its header cannot be read")]
     is_same_source = mark.source == plan.upstream.module
-    is_same_text = mark.upstream == short_hash(plan.source.text)
+    is_same_text = mark.upstream == plan.source.short_hash
     written = old if mark.sealed else as_written(artifact, old, old_diff if is_same_text else None)
     causes = []
     moved = Changes()

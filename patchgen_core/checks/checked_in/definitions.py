@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -44,7 +45,8 @@ def compare_definitions(old: str, new: str, tree: ast.Module | None = None) -> C
     ``tree`` is that of the new one, where it is known.
     """
     try:
-        before, after = read_definitions(old), _definitions(new, tree) if tree is not None else read_definitions(new)
+        before = read_definitions(old)
+        after = _definitions(new, tree, _find_wholes(old)) if tree is not None else read_definitions(new)
     except (SyntaxError, ValueError):
         return Changes()
     return _compare(before, after, Definitions.is_same)
@@ -105,11 +107,32 @@ def read_definitions(text: str) -> Mapping[str, Definitions]:
     return _definitions(text, parse_bytes(text))
 
 
-def _definitions(text: str, tree: ast.Module) -> Mapping[str, Definitions]:
-    lines = re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n")
+@functools.lru_cache(maxsize=2)
+def _find_wholes(text: str) -> Mapping[str, Mapping[str, Definitions]]:
+    """The definitions in each class or function of the top level, by its lines; of names that it defines once."""
+    lines, tree = _split(text), parse_bytes(text)
+    counts = Counter(node.name for node in tree.body if isinstance(node, DEFINITIONS))
+    nodes = [node for node in tree.body if isinstance(node, DEFINITIONS) and counts[node.name] == 1]
+    return {"\n".join(lines_of(lines, node)): _definitions(text, ast.Module([node], [])) for node in nodes}
+
+
+def _split(text: str) -> list[str]:
+    return re.split(r"\r\n|\r|\n", text) if "\r" in text else text.split("\n")
+
+
+def _definitions(
+    text: str, tree: ast.Module, wholes: Mapping[str, Mapping[str, Definitions]] | None = None
+) -> Mapping[str, Definitions]:
+    """The definitions of a module; ``wholes`` are those of another text, which has some in the same lines."""
+    lines = _split(text)
     definitions: dict[str, Definitions] = {}
+    counts = Counter(node.name for node in tree.body if isinstance(node, DEFINITIONS)) if wholes else Counter[str]()
     for node in tree.body:
         if not isinstance(node, DEFINITIONS):
+            continue
+        whole = wholes.get("\n".join(lines_of(lines, node))) if wholes and counts[node.name] == 1 else None
+        if whole is not None:
+            definitions |= whole
             continue
         if not isinstance(node, ast.ClassDef):
             definitions[node.name] = Definitions(lines_of(lines, node), [node], [_numbers(node)])
@@ -129,7 +152,8 @@ def _definitions(text: str, tree: ast.Module) -> Mapping[str, Definitions]:
 
 def lines_of(lines: list[str], node: Definition) -> list[str]:
     """The lines of a definition and of its decorators."""
-    return [lines[number - 1] for number in _numbers(node)]
+    numbers = _numbers(node)
+    return lines[numbers.start - 1 : numbers.stop - 1]
 
 
 def _numbers(node: Definition) -> range:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.checked_in.causes import is_patched
 from patchgen_core.checks.checked_in.definitions import compare_definitions
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.files import read_text, short_hash
+from patchgen_core.files import read_text
 from patchgen_core.syntax.diffs import reverse_diff
 from patchgen_core.syntax.header import read_fingerprint
 
@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     mark = read_fingerprint(old) if old is not None else None
     if old is None or old_diff is None or mark is None or mark.source != plan.upstream.module:
         return
-    if mark.upstream == short_hash(plan.source.text):
+    if mark.upstream == plan.source.short_hash:
         return
     before = reverse_diff(old, old_diff)
     if before is None:
