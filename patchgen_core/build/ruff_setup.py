@@ -12,7 +12,7 @@ from typing import Any
 
 from patchgen_core.build.ruff_rules import hangs_on_version, own_options
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.files import read_text
+from patchgen_core.files import FileState, file_state, read_text
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import read_toml
 
@@ -57,16 +57,15 @@ def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = (), 
 def ruff_version(folder: Path) -> str:
     """The version of the ruff that runs, such as ``0.17.5``."""
     ruff = find_ruff()
-    try:
-        state = os.stat(ruff).st_mtime_ns
-    except OSError:
+    state = file_state(ruff)
+    if state is None:
         return _ask_version(folder)
     if (ruff, state) not in _VERSIONS:
         _VERSIONS[ruff, state] = _ask_version(folder)
     return _VERSIONS[ruff, state]
 
 
-_VERSIONS: dict[tuple[str, int], str] = {}
+_VERSIONS: dict[tuple[str, FileState], str] = {}
 """The versions of ruff's binaries as they were when they were asked."""
 
 

@@ -137,7 +137,7 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def list_nodes(node: ast.AST) -> list[ast.AST]:
-    """A node and all that is below it, in the order of :func:`ast.walk`, which takes twice as long."""
+    """A node and all that is below it, in the order of :func:`ast.walk`, which takes longer."""
     nodes = [node]
     for each in nodes:
         for name in each._fields:

@@ -340,8 +340,8 @@ class KeptResults:
         """Keep what was found out, if everything that went in is still what it was."""
         done, self._done = self._done, []
         try:
-            self._summaries.keep()
             kept = self._keep(done) if (done or self._run_places) and self.machine else []
+            self._summaries.keep()
         except (TooManyFiles, PatchgenError, ValueError) as error:
             if not isinstance(error, TooManyFiles):
                 warnings.warn(f"patchgen: results of checks cannot be kept: {error}", stacklevel=1)
