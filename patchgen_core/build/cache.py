@@ -22,7 +22,7 @@ from typing import Any
 from patchgen_core.build.entry_folder import EntryFolder, is_old, read_signed, sign, touch
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
-from patchgen_core.build.ruff_setup import run_ruff
+from patchgen_core.build.ruff_setup import kept_version
 from patchgen_core.build.selection import Selection
 from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError, display_path
@@ -37,7 +37,7 @@ _FORMAT = 2
 _ROOMS = ("syntax", "project", "upstream", "config", "codegen", "build")
 """Whose code decides what a config makes."""
 _ENTRY = re.compile(r"[0-9a-f]{40}\.json")
-_RESULTS = "results"
+_RESULTS, _RUFF = "results", "ruff-version"
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ class Cache:
             *(Path(os.path.relpath(path, project.base)).as_posix() for path in roots),
         ]
         python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
-        return [_FORMAT, _hash_generator(), python, run_ruff(["--version"], project.base), options]
+        ruff = kept_version(project.base, self.folder / _RUFF)
+        return [_FORMAT, _hash_generator(), python, ruff, options]
 
 
 def generator_files() -> list[Path]:

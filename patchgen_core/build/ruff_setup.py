@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
+import json
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.build.entry_folder import read_signed, sign
 from patchgen_core.build.ruff_rules import hangs_on_version, own_options
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.files import FileState, file_state, read_text
+from patchgen_core.files import FileState, file_state, read_text, write_files
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import read_toml
 
@@ -63,6 +67,40 @@ def ruff_version(folder: Path) -> str:
     if (ruff, state) not in _VERSIONS:
         _VERSIONS[ruff, state] = _ask_version(folder)
     return _VERSIONS[ruff, state]
+
+
+def kept_version(folder: Path, file: Path) -> str:
+    """What ``ruff --version`` prints. A file, where its folder is there, keeps it for as long as the binary stays the
+    same, because starting that takes a tenth of a check that finds nothing changed.
+
+    Raises:
+        PatchgenError: ruff cannot be run.
+    """
+    return _read_version(file) or _ask_and_keep(folder, file)
+
+
+def _ask_and_keep(folder: Path, file: Path) -> str:
+    import sysconfig
+
+    binary = find_ruff()
+    state = file_state(binary)  # before it is asked: it may be replaced meanwhile
+    text = run_ruff(["--version"], folder)
+    # one that stands elsewhere is used only for as long as there is none beside the interpreter
+    if file.parent.is_dir() and os.path.dirname(binary) == sysconfig.get_path("scripts"):
+        record = json.dumps([sys.prefix, binary, state, text])
+        with contextlib.suppress(PatchgenError):
+            write_files([(file, sign(record.encode()).decode())])
+    return text
+
+
+def _read_version(file: Path) -> str:
+    signed = read_signed(file)
+    try:
+        prefix, binary, state, text = json.loads(signed[0]) if signed is not None else ("", "", (), "")
+        is_same = prefix == sys.prefix and file_state(os.fspath(binary)) == tuple(state)
+    except (ValueError, TypeError, RecursionError):
+        return ""
+    return text if is_same and isinstance(text, str) else ""
 
 
 _VERSIONS: dict[tuple[str, FileState], str] = {}

@@ -11,7 +11,6 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, DriftReport, Outcome, Progress
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.baseline import Baseline, read_baseline
 from patchgen_core.checks.checked_in.compare import bare, check
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.errors import PatchgenError, Problem
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from patchgen_core.build.results import Artifact
+    from patchgen_core.checks.baseline import Baseline
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
 
@@ -126,6 +126,8 @@ class Session:
         if not self.settings.holds_back:
             return None
         if project.base not in self._baselines:
+            from patchgen_core.checks.baseline import read_baseline  # which a check of the drift need not load
+
             self._baselines[project.base] = read_baseline(project)
         return self._baselines[project.base]
 
