@@ -70,13 +70,15 @@ def test_patches_what_fits(name: str, made: tuple[Path, dict[str, NewResult]]) -
     )
 
 
-def test_what_does_not_fit_is_told(made: tuple[Path, dict[str, NewResult]]) -> None:
-    reasons = {entry.name: entry.reason for name in ("phi3", "cohere2") for entry in made[1][name].left}
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    results = {name: create_new(project, name) for name in ("phi3", "cohere2")}
+    reasons = {entry.name: entry.reason for result in results.values() for entry in result.left}
     assert (
         reasons["Phi3MLP"] == "one fused projection makes gate and up, but the patch is for an MLP with one for each"
     )
     assert "mean" in reasons["Cohere2LayerNorm"]
-    phi3 = made[1]["phi3"].config.read_text(encoding="utf-8")
+    phi3 = results["phi3"].config.read_text(encoding="utf-8")
     assert "- ``apply_rotary_pos_emb``: it rotates a part of each head (partial), but rotary_pos_emb/full" in phi3
 
 

@@ -106,6 +106,7 @@ class TestLeavingOut:
     def test_experts_of_the_rest_may_be_converted_as_well(self, thinker: Any) -> None:
         assert check(thinker, lambda model: PerExpertConverter(12)) == {}
 
+    @pytest.mark.slow
     def test_a_whole_part_that_it_has_not_is_noted(self, thinker: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(generated("qwen3_omni_moe").Qwen3OmniMoeThinkerModel, IGNORED, [])

@@ -120,9 +120,10 @@ def test_where_nothing_is_installed(tmp_path: Path) -> None:
             "raise OSError('libcudart.so.12: cannot open shared object file')",
             "torch does not import: OSError: libcudart.so.12: cannot open shared object file",
         ),
-        (
+        pytest.param(
             "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
             "checking this machine dies: its process has ended by SIGSEGV",
+            marks=pytest.mark.slow,
         ),
     ],
 )

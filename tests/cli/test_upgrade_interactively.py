@@ -172,6 +172,7 @@ def test_editor_that_ends_without_a_text_is_told_and_asks_again(deciding: Decidi
     assert deciding.changed() == []
 
 
+@pytest.mark.slow
 def test_decision_that_does_not_generate_is_told_in_the_end_and_not_gated(deciding: Deciding) -> None:
     deciding.drop_gain()
     terminal = deciding.terminal()
@@ -191,6 +192,7 @@ def test_decision_that_does_not_generate_is_told_in_the_end_and_not_gated(decidi
     assert deciding.changed() == []
 
 
+@pytest.mark.slow
 def test_what_a_decision_settles_is_not_to_be_looked_at_any_more(deciding: Deciding) -> None:
     deciding.drop_gain()
     assert deciding.run() == 1
@@ -201,6 +203,7 @@ def test_what_a_decision_settles_is_not_to_be_looked_at_any_more(deciding: Decid
     assert terminal.text.endswith("Applied: 1 replacement merged, 2 files generated.\n"), "nothing is left to do"
 
 
+@pytest.mark.slow
 def test_decision_that_leaves_nothing_but_upstreams_code_leads_to_the_patch_going(deciding: Deciding) -> None:
     deciding.drop_gain()
     deciding.config.write_text(deciding.config.read_text().replace("    count(total)  # ours\n", ""))
@@ -214,6 +217,7 @@ def test_decision_that_leaves_nothing_but_upstreams_code_leads_to_the_patch_goin
     assert "Norm.forward: now upstream" in steps
 
 
+@pytest.mark.slow
 def test_long_replacement_is_shown_around_its_conflicts_until_all_is_asked_for(deciding: Deciding) -> None:
     lines = "".join(f"    count({number})\n" for number in range(40))
     deciding.config.write_text(deciding.config.read_text().replace("    kept = x\n", f"    kept = x\n{lines}"))

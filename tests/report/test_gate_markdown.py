@@ -154,9 +154,10 @@ def random_record(rng: random.Random) -> CheckResult:
     )
 
 
-def test_any_records_can_be_reported(tmp_path: Path) -> None:
-    rng = random.Random(3)
-    for _ in range(200):
+@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.slow)])
+def test_any_records_can_be_reported(tmp_path: Path, count: int) -> None:
+    rng = random.Random(count)
+    for _ in range(count):
         records = tuple(random_record(rng) for _ in range(rng.randint(1, 6)))
         report = GateReport(records, (random_text(rng),), ("/project/left.py",))
         (tmp_path / "report.json").write_text(gate_json(report, Path("/project")))

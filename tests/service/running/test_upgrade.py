@@ -105,6 +105,7 @@ def test_what_merges_is_carried_and_the_rest_is_told_by_its_cause(project: GitPr
     assert work.rest == {"reset gone": ("sub/models/llama/llama_patch_gen_config.py",)}
 
 
+@pytest.mark.slow  # tests of the release study name them too
 def test_the_rest_says_which_change_of_upstreams_it_was_where_a_clone_is_there(
     old_project: GitProject, tmp_path: Path
 ) -> None:
