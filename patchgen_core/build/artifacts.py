@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from patchgen_core.build.inputs import InputReader, imported_modules, ruff_inputs, upstream_state
+from patchgen_core.build.likely_texts import LikelyTexts
 from patchgen_core.build.near_names import find_line_of_config, suggest_name
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
@@ -42,11 +43,24 @@ class _Draft:
     home: Path
 
 
+Meanwhile = Callable[[Outcome], object]
+
+
+@dataclass(frozen=True)
+class EarlierTexts:
+    """What ruff made of texts, for who makes artifacts again and again: of upstream's by their hashes, and of modules'
+    last versions."""
+
+    bases: MutableMapping[str, str] = field(default_factory=dict)
+    modules: LikelyTexts = field(default_factory=LikelyTexts)
+
+
 def make_artifacts(
     selection: Selection,
     loader: Loader | None = None,
     progress: Progress | None = None,
-    known_bases: MutableMapping[str, str] | None = None,
+    earlier: EarlierTexts | None = None,
+    meanwhile: Meanwhile | None = None,
 ) -> list[Outcome]:
     """Load and generate configs, one outcome for each in the order of the files; nothing is written.
 
@@ -54,7 +68,8 @@ def make_artifacts(
 
     Args:
         progress: is called with how many of how many config files are done.
-        known_bases: what ruff made of upstream's texts before; gets what it makes of others.
+        earlier: what ruff made of texts before; gets what it makes of these.
+        meanwhile: is called, while ruff is at work for a single config, with what most likely comes of it.
     """
     loader = loader or Loader(selection.project, SourceCache())
     paths = selection.find_configs()
@@ -63,7 +78,7 @@ def make_artifacts(
         entries += _draft(selection, path, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    return _finish_drafts(selection, entries, known_bases)
+    return _finish_drafts(selection, entries, earlier or EarlierTexts(), meanwhile)
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
@@ -73,17 +88,21 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     """
     selection = Selection(project)
     outcomes = (_loaded_outcome(project, loaded) for loaded in configs)
-    return _finish_drafts(selection, [_generate(selection, outcome, sources) for outcome in outcomes])
+    entries = [_generate(selection, outcome, sources) for outcome in outcomes]
+    return _finish_drafts(selection, entries, EarlierTexts())
 
 
 def _finish_drafts(
-    selection: Selection, entries: list[Outcome | _Draft], known_bases: MutableMapping[str, str] | None = None
+    selection: Selection,
+    entries: list[Outcome | _Draft],
+    earlier: EarlierTexts,
+    meanwhile: Meanwhile | None = None,
 ) -> list[Outcome]:
     entries = _reject_collisions(entries)
     drafts = [entry for entry in entries if isinstance(entry, _Draft)]
     needing_diff = [draft for draft in drafts if selection.with_diffs or _has_diff(selection.project, draft)]
-    bases = _Bases(selection.project, needing_diff, known_bases if known_bases is not None else {})
-    finished = iter(_finish(selection.project, drafts, bases))
+    bases = _Bases(selection.project, needing_diff, earlier.bases)
+    finished = iter(_finish(selection.project, drafts, bases, earlier.modules, meanwhile))
     return [next(finished) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
@@ -174,7 +193,13 @@ def _real_output(outcome: Outcome) -> str:
 # --- normalizing -----------------------------------------------------------------------------------
 
 
-def _finish(project: Project, drafts: Sequence[_Draft], bases: _Bases) -> list[Outcome]:
+def _finish(
+    project: Project,
+    drafts: Sequence[_Draft],
+    bases: _Bases,
+    likely: LikelyTexts,
+    meanwhile: Meanwhile | None,
+) -> list[Outcome]:
     """Normalize every draft in one batch, and upstream as the base of each diff that is sure to be needed."""
     if not drafts:
         return []
@@ -182,7 +207,8 @@ def _finish(project: Project, drafts: Sequence[_Draft], bases: _Bases) -> list[O
     before = InputReader(project)
     imported = [imported_modules(draft.raw.text) if draft.outcome.inputs is not None else set() for draft in drafts]
     states = [_read_ruff_inputs(before, draft, names) for draft, names in zip(drafts, imported)]
-    normalized = normalize([*texts, *bases.raw_texts()], project)
+    ahead = (lambda result: meanwhile(_finish_one(drafts[0], result, bases))) if meanwhile is not None else None
+    normalized = normalize([*texts, *bases.raw_texts()], project, likely, ahead)
     bases.take(normalized[len(texts) :])
     after = InputReader(project)
     outcomes = [_finish_one(draft, result, bases) for draft, result in zip(drafts, normalized)]

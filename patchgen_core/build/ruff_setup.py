@@ -34,10 +34,13 @@ def find_ruff() -> str:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
 
 
-def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = (), files: int = 1) -> str:
+def run_ruff(
+    arguments: list[str], folder: Path, settings: Sequence[Path] = (), files: int = 1, text: str | None = None
+) -> str:
     """What ruff prints; a PatchgenError when it cannot be run, or fails.
 
     Args:
+        text: what it reads from its standard input.
         settings: the files that it reads.
         files: how many files it works on, for each of which a thread is enough: it starts one for each core, which
             takes longer than a file.
@@ -48,14 +51,15 @@ def run_ruff(arguments: list[str], folder: Path, settings: Sequence[Path] = (), 
     env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
     env["RAYON_NUM_THREADS"] = str(min(files, os.cpu_count() or 1))
     try:
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
+        given = None if text is None else text.encode()
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, input=given)
     except OSError as error:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
     if done.returncode:
-        message = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
+        message = (done.stderr or done.stdout).decode("utf-8", "replace").strip().replace(str(folder) + os.sep, "")
         _refuse_version(message, settings)
         raise PatchgenError("ruff failed on the generated modules", excerpt=message)
-    return done.stdout
+    return done.stdout.decode()
 
 
 def ruff_version(folder: Path) -> str:

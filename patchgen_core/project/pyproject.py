@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from pathlib import Path
@@ -37,9 +38,9 @@ def read_table(path: Path) -> dict[str, Any] | None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file; a PatchgenError when it cannot be read."""
+    """The tables of a TOML file; a PatchgenError when it cannot be read. Whoever reads the same text shares them."""
     try:
-        return parse_toml(path.read_bytes().decode())
+        return _parse_once(path.read_bytes().decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
     except OSError as error:
@@ -50,6 +51,9 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables in a text; a ValueError when it is not valid."""
     tables: dict[str, Any] = tomllib.loads(text)
     return tables
+
+
+_parse_once = functools.lru_cache(maxsize=8)(parse_toml)
 
 
 def key_line(path: Path, key: str, table: str = "tool.patchgen") -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.artifacts import EarlierTexts, make_artifacts
 from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.results import Artifact, ConfigResult, Outcome
+from patchgen_core.build.results import Artifact, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.baseline import hold_back, read_baseline
 from patchgen_core.checks.checked_in.compare import compare
@@ -86,7 +87,7 @@ class Workbench:
         self._last_good: dict[Path, Analysis] = {}
         self._verdicts: dict[Path, Analysis] = {}
         self._contracts: tuple[int, Contracts] | None = None
-        self._bases = PackedTexts()
+        self._earlier = EarlierTexts(PackedTexts())
         self._modules = GeneratedModules()
         self.outer_bases = OuterBases(project, self.sources)
 
@@ -98,7 +99,7 @@ class Workbench:
 
     def forget_failures(self) -> None:
         """Have configs made again of which it is not known what they depend on, such as those with errors."""
-        self._bases.clear()
+        self._earlier.bases.clear()
         self._analyses = {path: each for path, each in self._analyses.items() if each.traces is not None}
         self._verdicts = {path: each for path, each in self._verdicts.items() if each.traces is not None}
         self._contracts = None
@@ -140,15 +141,20 @@ class Workbench:
             del analyses[next(iter(analyses))]
 
     def _make(self, path: Path) -> Analysis:
+        ahead = _Ahead(self, path)
         try:
             self.sources.get(path)
-            outcomes = make_artifacts(Selection(self.project, [path]), self._loader(path), known_bases=self._bases)
+            outcomes = make_artifacts(
+                Selection(self.project, [path]), self._loader(path), earlier=self._earlier, meanwhile=ahead.look
+            )
+            outcomes = list(map(ahead.confirm, outcomes))
             for outcome in outcomes:
                 if outcome.artifact is not None:
                     self._modules.read(outcome.artifact)
             compared = [compare(outcome, with_diffs=False) for outcome in outcomes]
             results = [drift_result(result, with_diffs=False) for result in compared]
-            results += list(self._examine(compared))
+            artifacts = [outcome.artifact for outcome in outcomes if outcome.artifact is not None]
+            results += list(self._hold_back(map(ahead.examine, artifacts)))
         except PatchgenError as error:
             return Analysis(problems=error.problems, states=self._read(path, None))
         traces = _trace(outcomes)
@@ -170,15 +176,16 @@ class Workbench:
             )
         return self._contracts[1]
 
-    def _examine(self, results: Iterable[ConfigResult]) -> Iterable[CheckResult]:
-        """What the contract rules find, but for what the project's baseline holds back."""
-        contracts = self.contracts()
+    def examine(self, artifact: Artifact, path: Path) -> CheckResult:
+        """What the contract rules find in what a config file makes."""
+        self._modules.read(artifact)
+        return self.contracts().examine(artifact, path)
+
+    def _hold_back(self, results: Iterable[CheckResult]) -> Iterable[CheckResult]:
+        """What the rules find, but for what the project's baseline holds back."""
         baseline = read_baseline(self.project)
         for result in results:
-            artifact = result.outcome.artifact
-            if artifact is not None:
-                examined = contracts.examine(artifact, result.outcome.path)
-                yield hold_back(examined, CONTRACT, baseline) if baseline is not None else examined
+            yield hold_back(result, CONTRACT, baseline) if baseline is not None else result
 
     def _read(
         self, path: Path, traces: _Traces | None, recorded: Mapping[Input, object] | None = None
@@ -197,6 +204,33 @@ class Workbench:
         if kind == "file" and self.sources.is_open(reader.path(name)):
             return self.sources.text(reader.path(name))
         return recorded[each] if recorded is not None else reader.read(kind, name)
+
+
+class _Ahead:
+    """Runs the contract rules over what a config file makes most likely, while ruff is at work on it."""
+
+    def __init__(self, bench: Workbench, path: Path) -> None:
+        self._bench, self._path = bench, path
+        self._likely: tuple[Artifact, CheckResult] | None = None
+
+    def look(self, outcome: Outcome) -> None:
+        """Examine what most likely comes of the file."""
+        if outcome.artifact is not None:
+            with contextlib.suppress(PatchgenError):  # it is raised where that is what comes of it
+                self._likely = outcome.artifact, self._bench.examine(outcome.artifact, self._path)
+
+    def confirm(self, outcome: Outcome) -> Outcome:
+        """An outcome, with the artifact that was examined where it is the same."""
+        artifact, likely = outcome.artifact, self._likely[0] if self._likely is not None else None
+        if artifact is None or likely is None or (artifact.text, artifact.path) != (likely.text, likely.path):
+            return outcome
+        return replace(outcome, artifact=likely)
+
+    def examine(self, artifact: Artifact) -> CheckResult:
+        """What the rules find in an artifact, which they may have looked at ahead."""
+        if self._likely is not None and artifact is self._likely[0]:
+            return self._likely[1]
+        return self._bench.examine(artifact, self._path)
 
 
 class _StubLoader(Loader):

@@ -9,6 +9,7 @@ import pytest
 
 from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.likely_texts import LikelyTexts
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
@@ -230,6 +231,48 @@ def test_texts_of_one_path_do_not_meet(work: Workspace) -> None:
     path = work.models / "toy/generated/a.py"
     results = normalize([RawText(path, f"x  = {n}\n") for n in range(3)], work.project)
     assert [result.text for result in results] == ["x = 0\n", "x = 1\n", "x = 2\n"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "",
+        "[tool.ruff.lint]\nselect = ['E', 'F', 'I', 'UP', 'INP', 'RUF']\n",
+        "[tool.ruff]\nfix = false\nshow-fixes = true\n[tool.ruff.lint]\nselect = ['I', 'UP']\n",
+        "[tool.ruff]\nunsafe-fixes = true\nline-length = 30\n[tool.ruff.lint]\nselect = ['F', 'UP', 'SIM', 'C4']\n",
+        "[tool.ruff]\nexclude = ['proj/models/toy']\nforce-exclude = true\n",
+        "[tool.ruff.format]\nexclude = ['generated']\n[tool.ruff]\nforce-exclude = true\n",
+        "[tool.ruff.lint.per-file-ignores]\n'proj/models/*/generated/*' = ['F401']\n",
+        "[tool.ruff]\nsrc = ['proj']\n[tool.ruff.lint]\nselect = ['I']\nisort.force-single-line = true\n",
+    ],
+)
+def test_a_text_by_itself_becomes_what_it_does_beside_others(work: Workspace, own: str) -> None:
+    project = settings(work, own)
+    text = (
+        "import typing, os\nimport util\nimport torch, abc\n\n\ndef f(a : typing.Optional[int]=None) -> list:\n"
+        "    import os\n    s = 'ü\\N{BULLET}'   # noqa\n    return list([x for x in (a, torch, util, s)])\n"
+    )
+    path = work.models / "toy/generated/a.py"
+    alone = normalize([RawText(path, text)], project)
+    together = normalize([RawText(path, text), RawText(path.with_name("b.py"), "x = 1\n")], project)
+    assert alone == together[:1]
+
+
+@pytest.mark.parametrize(
+    "line", ["    number = 2\n", "    number  =  2\n", "    number = missing\n", "    import os\n", ""]
+)
+def test_what_becomes_of_a_text_is_foreseen_and_no_more_than_that(work: Workspace, line: str) -> None:
+    project = settings(work, "[tool.ruff.lint]\nselect = ['F', 'I']\n")
+    path, likely, seen = work.models / "toy/generated/a.py", LikelyTexts(), list[Normalized]()
+
+    def text(line: str) -> str:
+        return f"# of {len(line)}\n# lines\nimport os\nimport abc\n\n\ndef f(x):\n{line}    return abc, x\n"
+
+    normalize([RawText(path, text("    number = 1\n"))], project, likely)
+    raw = RawText(path, text(line))
+    result = normalize([raw], project, likely, seen.append)[0]
+    assert result == normalize([raw], project)[0]
+    assert [each.text for each in seen] == [result.text] if line == "    number = 2\n" else len(seen) <= 1
 
 
 def test_nothing_to_normalize_is_nothing(work: Workspace) -> None:
