@@ -20,6 +20,7 @@ from patchgen_core.codegen.edited_targets import upstream_names
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.relative_imports import ImportPlaces
+from patchgen_core.config.argument_lines import at_argument
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, display_path, excerpt
@@ -41,6 +42,7 @@ class _Draft:
     plan: Plan
     raw: RawModule
     home: Path
+    sources: SourceCache
 
 
 Meanwhile = Callable[[Outcome], object]
@@ -78,7 +80,8 @@ def make_artifacts(
         entries += _draft(selection, path, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    return _finish_drafts(selection, entries, earlier or EarlierTexts(), meanwhile)
+    outcomes = _finish_drafts(selection, entries, earlier or EarlierTexts(), meanwhile)
+    return [_at_arguments(outcome, loader.sources) for outcome in outcomes]
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
@@ -89,7 +92,12 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     selection = Selection(project)
     outcomes = (_loaded_outcome(project, loaded) for loaded in configs)
     entries = [_generate(selection, outcome, sources) for outcome in outcomes]
-    return _finish_drafts(selection, entries, EarlierTexts())
+    return [_at_arguments(outcome, sources) for outcome in _finish_drafts(selection, entries, EarlierTexts())]
+
+
+def _at_arguments(outcome: Outcome, sources: SourceCache) -> Outcome:
+    """An outcome whose problems stand at the arguments that they name."""
+    return replace(outcome, problems=tuple(at_argument(each, sources) for each in outcome.problems))
 
 
 def _finish_drafts(
@@ -162,7 +170,7 @@ def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> O
             if os.path.realpath(target) == os.path.realpath(taken):
                 message = f"the generated module would overwrite '{display_path(taken)}'"
                 raise PatchgenError(message, config.location, "Choose another target_file or output folder.")
-        return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file)
+        return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file, sources)
     except PatchgenError as error:
         return replace(outcome, problems=error.problems)
 
@@ -383,7 +391,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     meant = suggest_name(draft.raw.text, line, name)
     hint = "mport it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
     hint = meant.followed_by(f"If not, i{hint}") if meant.endswith("?") else meant or NameHint(f"I{hint}", name)
-    location = find_line_of_config(location, draft.raw.text.split("\n")[line - 1])
+    location = find_line_of_config(location, draft.raw.text.split("\n")[line - 1], draft.sources)
     message = f"{origin.label}: nothing defines '{name}' {where}"
     if name in draft.plan.index.names:
         hint = "It is evaluated when the module is imported: add a helper with add_helper_after, below what it needs."

@@ -6,20 +6,23 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen_core.errors import Location, NameHint, closest, did_you_mean
-from patchgen_core.files import read_text
+from patchgen_core.errors import Location, NameHint, PatchgenError, closest, did_you_mean
 from patchgen_core.syntax.nodes import DEFINITIONS
+from patchgen_core.syntax.source import SourceCache
 
 
-def find_line_of_config(declared: Location, line: str) -> Location:
+def find_line_of_config(declared: Location, line: str, sources: SourceCache) -> Location:
     """The line of the definition declared at a place that reads as one that was generated; the place itself where no
     definition stands there, or none of its lines reads so."""
-    text = read_text(Path(declared.file)) or ""
-    for node in ast.walk(ast.parse(text)) if line.strip() in text else ():
+    try:
+        source = sources.get(Path(declared.file))
+    except PatchgenError:
+        return declared
+    for node in ast.walk(source.tree) if line.strip() in source.text else ():
         if isinstance(node, DEFINITIONS):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if first <= declared.line <= node.lineno:
-                rows = text.splitlines()[node.lineno - 1 : node.end_lineno]
+                rows = source.lines[node.lineno - 1 : node.end_lineno]
                 numbers = (number for number, row in enumerate(rows, node.lineno) if row.strip() == line.strip())
                 return Location(declared.file, next(numbers, declared.line))
     return declared

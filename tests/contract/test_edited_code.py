@@ -52,7 +52,7 @@ def test_a_finding_points_at_the_line_of_the_edit(work: Workspace) -> None:
                 x, 1, third=2)
         """
     levels = lines_of(work, config, "PG202")
-    assert [line for level, line in levels if level == "error"] == [4, 11]
+    assert [line for level, line in levels if level == "error"] == [4, 12]
 
 
 def test_what_upstream_has_around_an_edit_is_upstreams(work: Workspace) -> None:

@@ -304,9 +304,9 @@ def forward(self, x):
 """
 
 
-def test_code_of_a_post_import_block_is_told_at_its_call(toy: Workspace) -> None:
+def test_code_of_a_post_import_block_is_told_at_its_line(toy: Workspace) -> None:
     toy.config(BLOCKS)
-    assert lines(toy) == ("config.add_post_import_block(", "return scaled(x)")
+    assert lines(toy) == ("return scaled(x)", "return scaled(x)")
 
 
 def test_code_of_upstream_is_told_at_the_patch_that_it_misfits(toy: Workspace) -> None:
@@ -375,3 +375,42 @@ def test_findings_come_in_the_order_of_the_configs_lines(toy: Workspace) -> None
         (11, "PG201"),
         (12, "PG202"),
     ]
+
+
+# --- calls over several lines ----------------------------------------------------------------------
+
+FORWARD = '@config.override_method("Norm.forward")~def forward(self, x):~    '
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ('config.exclude_from_output(|"scaled",|"skaled",~)', '"skaled",'),
+        ('config.exclude_from_output(|*["scaled",|"skaled"],~)', '"skaled"],'),
+        ('config.drop_import_names(|"functools",|"functolls",~)', '"functolls",'),
+        ('@config.override_method(|"Norm.forwrad",|description="x",~)~def f(self, x):~    pass', '"Norm.forwrad",'),
+        ('config.override_method(|"Nrom.forward",|replacement=print,~)', '"Nrom.forward",'),
+        ('config.add_post_import_block(|"""|MOST = 3|LAST = MSOT + 1|"""~)', "LAST = MSOT + 1"),
+        (f"{FORWARD}return print(|x,|sacled,|)", "sacled,"),
+        ('config.exclude_from_output(|"skaled",|"scaled",|"skaled",~)', "config.exclude_from_output("),
+    ],
+)
+def test_an_error_stands_at_the_argument_that_it_names(toy: Workspace, config: str, line: str) -> None:
+    toy.config(config.replace("|", "\n    ").replace("~", "\n") + "\n")
+    [problem] = toy.outcome().problems
+    assert line_of(problem.location) == line
+    assert problem.location is not None
+    assert f"{CONFIG}:{problem.location.line}: " in toy.errors()
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "line"),
+    [
+        (f"{FORWARD}return scaled(|x,|2,|rate=3,|)", "PG202", "rate=3,"),
+        (f"{FORWARD}return scaled(|x,|)", "PG202", "return scaled("),
+        ('config.allow(|"PG299",|"no reason",~)', "PG200", '"PG299",'),
+    ],
+)
+def test_a_finding_stands_at_the_argument_that_it_names(toy: Workspace, config: str, code: str, line: str) -> None:
+    toy.config(config.replace("|", "\n    ").replace("~", "\n") + "\n")
+    assert line_of(problem(toy, code=code).location) == line

@@ -23,13 +23,23 @@ def test_the_findings_of_a_config_follow_its_text(editor: Editor) -> None:
     [slip] = editor.change(QWEN3, text.replace('"Qwen3MLP.forward"', '"Qwen3MPL.forward"'))
     assert "no class 'Qwen3MPL'" in slip.message
     assert "Did you mean 'Qwen3MLP'?" in slip.message
-    line = text.split("\n")[slip.range.start.line]
-    assert line == "config.override_method("
+    assert text.split("\n")[slip.range.start.line].startswith('    "Qwen3MLP.forward",')
 
     [half] = editor.change(QWEN3, f"{text}\nx = (")
     assert "not valid Python" in half.message
 
     assert editor.change(QWEN3, text) == []
+
+
+def test_a_finding_stands_at_its_line_of_the_text_that_is_not_saved(editor: Editor) -> None:
+    text = editor.read(LLAMA)
+    editor.open(LLAMA)
+    start = text.index(":\n", text.index("def llama_mlp_forward")) + 2
+    typed = f"# a line\n# and another\n{text[:start]}    print(\n        unheard_of,\n    )\n{text[start:]}"
+    [finding] = editor.change(LLAMA, typed)
+    assert "nothing defines 'unheard_of'" in finding.message
+    assert typed.split("\n")[finding.range.start.line].strip() == "unheard_of,"
+    assert editor.change(LLAMA, text) == []
 
 
 def test_drift_is_a_remark_while_a_config_is_edited(editor: Editor) -> None:

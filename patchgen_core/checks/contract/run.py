@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from patchgen_core.checks.contract.rules import ALLOWANCE, RULES
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.checks.severity import check_severity, config_names, find_level
+from patchgen_core.config.argument_lines import at_argument
 from patchgen_core.config.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project.project import Project
@@ -208,8 +210,10 @@ class Contracts:
             place = Location(str(subject.artifact.path), line)
             generated = Snippet(place, excerpt(subject.artifact.text, line))
         message = f"upstream's own: {finding.message}" if finding.is_upstream else finding.message
-        excerpt_there = self._excerpt(location)
-        return Problem(message, location, finding.hint, excerpt_there, rule.code, generated, str(finding.target))
+        problem = Problem(message, location, finding.hint, "", rule.code, generated, str(finding.target))
+        code = subject.generated.source.lines[line - 1] if line else ""
+        problem = at_argument(problem, self.sources, code)
+        return replace(problem, excerpt=self._excerpt(problem.location or location))
 
     def _excerpt(self, location: Location) -> str:
         try:
@@ -227,7 +231,8 @@ class Contracts:
             message, hint = f"allow: there is no rule '{allowance.code}'", _nearest(allowance.code)
         elif allowance.code not in [rule.code for rule in rules]:
             return None
-        return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
+        problem = at_argument(Problem(message, allowance.location, hint, code=ALLOWANCE.code), self.sources)
+        return replace(problem, excerpt=self._excerpt(problem.location or allowance.location))
 
 
 def _run_rules(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Finding]]:
