@@ -91,8 +91,7 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     """
     selection = Selection(project)
     outcomes = (_loaded_outcome(project, loaded) for loaded in configs)
-    entries = [_generate(selection, outcome, sources) for outcome in outcomes]
-    return [_at_arguments(outcome, sources) for outcome in _finish_drafts(selection, entries, EarlierTexts())]
+    return _finish_drafts(selection, [_generate(selection, each, sources) for each in outcomes], EarlierTexts())
 
 
 def _at_arguments(outcome: Outcome, sources: SourceCache) -> Outcome:
