@@ -13,7 +13,7 @@ from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.codegen.self_types import drop_self_type
 from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
-from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
+from patchgen_core.errors import Location, NameHint, PatchgenError, closest, did_you_mean
 from patchgen_core.syntax.index import ModuleIndex, assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Definition, all_methods, last_definitions, methods, statements
 from patchgen_core.syntax.source import SourceCache
@@ -275,7 +275,7 @@ class Targets:
             raise PatchgenError(
                 f"upstream class '{patch.target.split('.')[0]}' has no method '{method}'",
                 patch.location,
-                f"Did you mean '{near[0]}'? To add '{method}' anyway, pass add=True.",
+                NameHint(f"Did you mean '{near[0]}'? To add '{method}' anyway, pass add=True.", method, near[0]),
             )
 
     def _attribute(self, nodes: Iterable[Definition], name: str) -> ast.stmt | None:

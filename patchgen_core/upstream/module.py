@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.errors import Location, NameHint, PatchgenError, closest
 from patchgen_core.project.file_tree import module_file
 
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
@@ -63,7 +63,7 @@ def find_upstream(
     raise PatchgenError(
         f"upstream has no module '{module}'",
         location,
-        f"Did you mean '{near}'?" if near else f"It was looked for in '{places[0]}'.",
+        NameHint(f"Did you mean '{near}'?", module, near) if near else f"It was looked for in '{places[0]}'.",
     )
 
 

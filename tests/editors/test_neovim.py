@@ -30,12 +30,15 @@ def opened(neovim: Neovim) -> None:
 
 
 def test_a_slip_in_a_target_is_marked_while_it_is_typed(neovim: Neovim) -> None:
-    neovim.go_to("Qwen3MLP.forward", "cwQwen3MPL")
+    neovim.go_to("Qwen3RMSNorm.forward", "cwQwen3RMSNrom")
     neovim.press("Escape")
-    screen = neovim.until_shown("has no class 'Qwen3MPL'")
+    screen = neovim.until_shown("has no class")
     [line] = [line for line in screen.split("\n") if "has no class" in line]
     assert line.startswith("E ")
-    assert "config.override_method(" in line
+    assert '"Qwen3RMSNrom.forward",' in line
+    neovim.lua("vim.diagnostic.open_float()")
+    neovim.until_shown("Did you mean 'Qwen3RMSNorm'?")
+    neovim.press("j")
     neovim.type("u")
     neovim.until_hidden("has no class")
 

@@ -38,6 +38,32 @@ def test_a_slip_in_a_target_is_respelled(editor: Editor) -> None:
     assert applied(editor, action) == text
 
 
+SLIP = """
+@config.override_method("Qwen3MLP.extra_repr")
+def extra_repr(self):
+    return str(self.down_prj)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "more"),
+    [
+        ("Qwen3MLP.forwrad", "Qwen3MLP.forward", ""),
+        ("qwen3.modelling_qwen3", "qwen3.modeling_qwen3", ""),
+        ("self.down_prj", "self.down_proj", SLIP),
+        ("PG2O2", "PG202", '\nconfig.allow("PG2O2", "it is called by hand")\n'),
+    ],
+)
+def test_each_slip_in_a_name_is_respelled(editor: Editor, wrong: str, right: str, more: str) -> None:
+    text = editor.read(QWEN3)
+    editor.open(QWEN3)
+    typed = f"{text}\n{more}" if more else text.replace(right, wrong)
+    found = editor.change(QWEN3, typed)
+    slip = next(each for each in found if "Did you mean" in each.message)
+    [action] = [action for title, action in offered(editor, slip.range, [slip]).items() if title.startswith("Write '")]
+    assert applied(editor, action) == typed.replace(wrong, right)
+
+
 def test_what_nothing_defines_is_imported_as_the_config_does(editor: Editor) -> None:
     text = editor.read(QWEN3)
     editor.open(QWEN3)

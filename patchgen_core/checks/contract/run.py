@@ -21,7 +21,7 @@ from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.checks.severity import check_severity, config_names, find_level
 from patchgen_core.config.argument_lines import at_argument
 from patchgen_core.config.declarations import Allowance
-from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
+from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project.project import Project
 from patchgen_core.project.severity_settings import ERROR, OFF, WARNING
 from patchgen_core.syntax.module import Module
@@ -100,7 +100,7 @@ def _ignored(project: Project, path: Path, label: str) -> list[str]:
     return codes
 
 
-def _nearest(word: str) -> str:
+def _nearest(word: str) -> NameHint:
     """What to do about a word that is no code; it may be the name of a rule."""
     alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in EVERY_RULE}
     near = max(alike, key=alike.__getitem__)
@@ -108,7 +108,7 @@ def _nearest(word: str) -> str:
         names = {rule.name: rule.code for rule in EVERY_RULE}
         near = names.get(closest(word, names) or "", "")
     suggestion = f"Did you mean '{near}'? " if near else ""
-    return f"{suggestion}'patchgen rule' lists the rules."
+    return NameHint(f"{suggestion}'patchgen rule' lists the rules.", word, near)
 
 
 class Contracts:

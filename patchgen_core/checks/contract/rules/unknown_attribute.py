@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.members import Lineages
 from patchgen_core.checks.contract.outside_members import OutsideMembers, ProjectAssignments
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.errors import closest
+from patchgen_core.errors import NameHint, closest
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.signatures import instance_name
@@ -106,10 +106,12 @@ def _hint(subject: Subject, instance: str, attribute: str, names: frozenset[str]
     """What somebody may have meant by an attribute, and what to do where it is meant."""
     otherwise = "If code elsewhere sets it, say so with config.allow('PG226', '<why>')."
     if attribute in subject.generated.bound:
-        return f"Did you mean '{attribute}', which the module binds? {otherwise}"
+        hint = f"Did you mean '{attribute}', which the module binds? {otherwise}"
+        return NameHint(hint, f"{instance}.{attribute}", attribute)
     near = closest(attribute, (name for name in names if not name.startswith("__")))
     if near is not None:
-        return f"Did you mean '{instance}.{near}'? {otherwise}"
+        hint = f"Did you mean '{instance}.{near}'? {otherwise}"
+        return NameHint(hint, f"{instance}.{attribute}", f"{instance}.{near}")
     return f"Set it in __init__, or take it from where it is. {otherwise}"
 
 
