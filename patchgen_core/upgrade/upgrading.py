@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -86,13 +86,16 @@ class _Upgrade:
     def __init__(self, selection: PackageConfigs, release: Release, releases: Releases, since: str | None) -> None:
         self.selection, self.release, self.releases, self.since = selection, release, releases, since
         self.sources = selection.sources
-        self._runs: dict[Path, _ReleaseRun] = {}
-        self.new = self._run(release)
+        self.new = _ReleaseRun(selection, release, lambda loaded: True)
+        self._runs = {release.folder: self.new}
 
     def _run(self, release: Release) -> _ReleaseRun:
         if release.folder not in self._runs:
-            self._runs[release.folder] = _ReleaseRun(self.selection, release)
+            self._runs[release.folder] = _ReleaseRun(self.selection, release, self._breaks_rules)
         return self._runs[release.folder]
+
+    def _breaks_rules(self, loaded: LoadedConfig) -> bool:
+        return bool(self.new.generation(loaded).errors)
 
     def verdict(self, loaded: LoadedConfig) -> ConfigVerdict:
         """What the release does to one config; where the old release cannot be had, whether the config generates."""
@@ -200,17 +203,17 @@ class _Upgrade:
 
     def _new_problems(self, loaded: LoadedConfig, before: _ReleaseRun | None) -> tuple[PatchProblem, ...]:
         """Why the config does not generate, and what breaks a contract that the old release's module honours: to tell
-        which findings are new, every config is generated against the old release as well."""
+        which findings are new, a config that has some is generated against the old release as well."""
         generation = self.new.generation(loaded)
-        old = before.generation(loaded) if before is not None else None
+        old = before.generation(loaded) if before is not None and generation.errors else None
         return (*generation.problems, *generation.new_errors(old))
 
 
 class _ReleaseRun:
-    """All configs of a selection against one release."""
+    """The configs of a selection against one release, less those that nobody wants generated."""
 
-    def __init__(self, selection: PackageConfigs, release: Release) -> None:
-        self.selection, self.release = selection, release
+    def __init__(self, selection: PackageConfigs, release: Release, is_wanted: Callable[[LoadedConfig], bool]) -> None:
+        self.selection, self.release, self.is_wanted = selection, release, is_wanted
         self.project = ReleaseProject(selection.project, release, SourceCache(), selection.sources)
 
     def generation(self, loaded: LoadedConfig) -> Generation:
@@ -221,8 +224,8 @@ class _ReleaseRun:
 
     @cached_property
     def _generations(self) -> dict[ConfigKey, Generation]:
-        configs = {config_key(c): c for c in self.selection.configs if self.project.module(c) is not None}
-        return self.project.generate(configs)
+        there = (c for c in self.selection.configs if self.project.module(c) is not None)
+        return self.project.generate({config_key(c): c for c in there if self.is_wanted(c)})
 
 
 def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:

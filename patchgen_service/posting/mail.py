@@ -10,10 +10,13 @@ from datetime import datetime
 from email.message import EmailMessage
 from email.utils import format_datetime
 
+from packaging.version import Version
+
 from patchgen_core.files import short_hash
 from patchgen_service.forges.api import ForgeError
 from patchgen_service.posting.words import describe, one_line, run_address
 from patchgen_service.settings import MailSettings
+from patchgen_service.views.lines import RunLine
 from patchgen_service.views.run import RunDetail
 
 _SECONDS = 30
@@ -25,17 +28,27 @@ def mail_content(detail: RunDetail, address: str, paths: Collection[str], base_u
     new = [result for result in detail.changed("new") if result.path in paths]
     rows = [(result.item, result.config, result.path, one_line(result.headline)) for result in new]
     link = run_address(base_url, line.id)
-    first = f"{describe(detail)} on {line.branch} of {line.repository}, commit {line.sha[:10]} by {line.author}"
-    text = [one_line(first, 500), "", "New since the baseline:", ""]
+    first = one_line(_first_line(line, describe(detail)), 500)
+    text = [first, "", "New since the baseline:", ""]
     text += [f"- {item} of {config} ({path}): {headline}" for item, config, path, headline in rows]
     cells = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
     table = "".join(f"<tr>{row}</tr>" for row in cells)
     page = (
-        f"<p>{html.escape(one_line(first, 500))}</p><p>New since the baseline:</p><table>{table}</table>"
+        f"<p>{html.escape(first)}</p><p>New since the baseline:</p><table>{table}</table>"
         f'<p><a href="{html.escape(link)}">Run {line.number}</a></p>'
     )
-    subject = one_line(f"[{line.repository}] {line.branch}: {len(new)} newly red ({rows[0][1]})", 180)
+    about = f"transformers {line.transformers}" if line.transformers else line.branch
+    subject = one_line(f"[{line.repository}] {about}: {len(new)} newly red ({rows[0][1]})", 180)
     return {"to": address, "subject": subject, "text": "\n".join([*text, "", link, ""]), "html": page}
+
+
+def _first_line(line: RunLine, verdict: str) -> str:
+    place = f"{line.branch} of {line.repository}, commit {line.sha[:10]}"
+    if not line.transformers:
+        return f"{verdict} on {place} by {line.author}"
+    hint = ". What a candidate breaks can be reported to transformers before the release"
+    is_candidate = Version(line.transformers).is_prerelease
+    return f"{verdict} with transformers {line.transformers} on {place}{hint if is_candidate else ''}"
 
 
 def send_mail(content: Mapping[str, str], settings: MailSettings, key: str, sent: datetime) -> str:

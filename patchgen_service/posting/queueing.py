@@ -21,6 +21,7 @@ from patchgen_service.posting.mail import mail_content
 from patchgen_service.posting.outgoing import webhook_content
 from patchgen_service.posting.words import conclusion, context, describe, is_red_already, run_address, status_state
 from patchgen_service.records.approvals import digest_regenerated
+from patchgen_service.records.audit import SERVICE
 from patchgen_service.records.posts import queue_post
 from patchgen_service.store import Store, StoreError
 from patchgen_service.views.run import RunDetail, read_run
@@ -34,17 +35,24 @@ def queue_run_posts(
 ) -> None:
     """Queue what is to be told about a run and its approvals as they are; doing so again queues nothing more.
 
-    A run with another release of transformers says nothing of its commit, and is told to nobody.
+    A run with another release of transformers says nothing of its commit: the forge is not told, and owners get mail
+    about what the release breaks if it is new, not if a bisection tries it.
     """
     detail, run = read_run(session, run_id), session.get(Run, run_id)
-    if detail is None or run is None or run.transformers:
+    if detail is None or run is None:
         return
     repository = session.get_one(Repository, run.repository_id)
     queue = _Queue(session, repository, detail, run, now)
+    if run.transformers:
+        is_new = detail.line.trigger == "release" and detail.line.actor != SERVICE
+        if is_new and run.status not in UNFINISHED:
+            _queue_mail(queue, detail, base_url)
+        return
     if access.can_post(repository):
         _queue_forge(queue, detail, base_url, access.has_app(repository), _read_patch(detail, store))
     if run.status not in UNFINISHED:
-        _queue_owners(queue, detail, base_url)
+        _queue_mail(queue, detail, base_url)
+        _queue_webhooks(queue, detail, base_url)
 
 
 class _Queue:
@@ -104,16 +112,24 @@ def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs
         queue.add("comment", subject, {"number": run.pull_request, "body": comment_body(detail, base_url, patch)})
 
 
-def _queue_owners(queue: _Queue, detail: RunDetail, base_url: str) -> None:
-    """Mail goes to the owners of what is newly red on a branch, webhooks to whoever wants every run."""
+def _queue_mail(queue: _Queue, detail: RunDetail, base_url: str) -> None:
+    """To the owners of what is newly red on a branch."""
     new = {result.path for result in detail.results if result.change == "new"}
-    for address, folders in _addresses(queue.repository).items():
-        short = short_hash(address)
-        if address.startswith(("http://", "https://")):
-            content = webhook_content(detail, address, base_url)
-            queue.add("webhook", f"webhook {queue.run.id} {short}", content)
-        elif not queue.run.pull_request and (paths := _within(new, folders)):
-            queue.add("mail", f"mail {queue.run.id} {short}", mail_content(detail, address, paths, base_url))
+    for address, folders in _addresses(queue.repository).items() if not queue.run.pull_request else ():
+        if not _is_url(address) and (paths := _within(new, folders)):
+            subject = f"mail {queue.run.id} {short_hash(address)}"
+            queue.add("mail", subject, mail_content(detail, address, paths, base_url))
+
+
+def _queue_webhooks(queue: _Queue, detail: RunDetail, base_url: str) -> None:
+    """To whoever wants every run."""
+    for address in filter(_is_url, _addresses(queue.repository)):
+        subject = f"webhook {queue.run.id} {short_hash(address)}"
+        queue.add("webhook", subject, webhook_content(detail, address, base_url))
+
+
+def _is_url(owner: str) -> bool:
+    return owner.startswith(("http://", "https://"))
 
 
 def _addresses(repository: Repository) -> dict[str, list[str]]:
@@ -121,7 +137,7 @@ def _addresses(repository: Repository) -> dict[str, list[str]]:
     folders: dict[str, list[str]] = {}
     for folder, owners in repository.owners.items():
         for owner in owners.replace(",", " ").split():
-            if "@" in owner or owner.startswith(("http://", "https://")):
+            if "@" in owner or _is_url(owner):
                 folders.setdefault(owner, []).append(folder)
     return folders
 

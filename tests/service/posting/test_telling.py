@@ -149,9 +149,26 @@ def test_names_are_shown_as_they_are(posting_team: PostingTeam, forge, mail_serv
     assert page.count("<tr>") == 2
 
 
-def test_nothing_is_said_for_a_run_with_another_release(posting_team: PostingTeam, forge) -> None:
+def test_the_forge_is_not_told_of_a_run_with_another_release(posting_team: PostingTeam, forge) -> None:
     posting_team.run(_A, _red("bad"), transformers="5.30.0", kind="release")
     assert posting_team.send() == 0
+
+
+def test_what_a_candidate_breaks_is_mailed_to_its_owners(posting_team: PostingTeam, forge, mail_server) -> None:
+    posting_team.change(owners={".": "ada@example.org https://chat.example.org/hook"})
+    posting_team.run(_A, make_result("bad", "parity"), _red("worn"), tells=False)
+    for version, actor in (("5.30.0rc1", ""), ("5.29.0", "service"), ("5.28.0", "")):
+        results = [_red("worn"), make_result("bad", "parity") if version == "5.28.0" else _red("bad")]
+        posting_team.run(_A, *results, transformers=version, kind="release", actor=actor)
+    posting_team.run(_A, _red("bad"), transformers="5.30.0rc1", kind="manual", actor="ada")
+    posting_team.send()
+    (mail,) = mail_server.mails
+    text = mail.get_body(("plain",)).get_content()
+    assert mail["Subject"] == "[acme/models] transformers 5.30.0rc1: 1 newly red (bad)"
+    assert "reported to transformers before the release" in text
+    assert "bad" in text
+    assert "worn" not in text
+    assert forge.statuses == []
 
 
 def test_a_forge_that_fails_is_asked_again_later(posting_team: PostingTeam, forge) -> None:
