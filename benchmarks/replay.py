@@ -127,7 +127,8 @@ def _run_walk(walk: Walk, options: argparse.Namespace, processes: Processes) -> 
 
 def _take(walk: Walk, home: Path, old: str, version: str, ended: Collection[str], processes: Processes) -> None:
     project, wheels = pack_project(home / old), find_wheels(walk, [old, version])
-    request = Request("step", walk, version, old, project, tuple(sorted(ended)), wheels=wheels)
+    wrong = _read(home / f"{old}.json").get("wrong", {})
+    request = Request("step", walk, version, old, project, tuple(sorted(ended)), wrong, wheels=wheels)
     values = _keep(home, request, *processes.ask(request))
     patches, broken = values["patches"], values["broken"]
     conflicts = sum(record["how"] == "conflict" for record in patches)
@@ -189,14 +190,19 @@ def _save(path: Path, value: Any) -> None:
     write_files([(path, json.dumps(value, indent=1) + "\n")])
 
 
+def _read(path: Path) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return values
+
+
 def _load_step(path: Path) -> StepRecord:
-    values = json.loads(path.read_text(encoding="utf-8"))
+    values = _read(path)
     patches = tuple(
         PatchRecord(**{**entry, "reasons": tuple(entry["reasons"]), "asked": tuple(entry["asked"])})
         for entry in values["patches"]
     )
     broken = {config: tuple(texts) for config, texts in values["broken"].items()}
-    return StepRecord(values["old"], values["new"], patches, broken, values["ended"])
+    return StepRecord(values["old"], values["new"], patches, broken, values["ended"], values.get("wrong", {}))
 
 
 def read_judged(walk: Walk, folder: Path, chosen: Sequence[str]) -> Iterator[tuple[Walk, str, Judged]]:

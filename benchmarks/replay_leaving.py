@@ -109,12 +109,16 @@ class Leaving:
             elif record.how != "conflict" and key not in present and record.config in hit:
                 record = replace(record, how="fell")
             results.append(record)
-        unloaded = "; ".join(problem.title for problem in select_configs(self.project).failed)
-        texts = {label: (f"does not load: {unloaded}",) for label in wanted if label not in problems}
+        lost = {label for label in wanted if label not in problems}
+        unloaded = "; ".join(problem.title for problem in select_configs(self.project).failed) if lost else ""
+        texts = dict.fromkeys(lost, (f"does not load: {unloaded}",))
         return results, {**texts, **{label: tuple(map(describe_problem, each)) for label, each in problems.items()}}
 
     def _configs(self, wanted: Collection[str]) -> list[LoadedConfig]:
-        return [loaded for loaded in select_configs(self.project).configs if loaded.label in wanted]
+        modules = {label.partition(":")[0] for label in wanted}
+        paths = [path for path in self.project.find_configs() if self.project.module_name(path) in modules]
+        configs = select_configs(self.project, paths).configs if paths else ()
+        return [loaded for loaded in configs if loaded.label in wanted]
 
     def _idle_names(
         self, label: str, problems: Iterable[Problem], dropped: Collection[str], given_back: Collection[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class StepRecord:
     Attributes:
         broken: by config, what is wrong with it that the report does not have: it does not generate, or breaks a rule.
         ended: the configs that go no further, each with the first of all that is wrong with it.
+        wrong: by config, all that is wrong with it after the step; that of a config that is not here is not known.
     """
 
     old: str
@@ -46,3 +47,4 @@ class StepRecord:
     patches: tuple[PatchRecord, ...]
     broken: Mapping[str, tuple[str, ...]]
     ended: Mapping[str, str]
+    wrong: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -10,8 +10,8 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +41,7 @@ class Request:
         old: of a step, the release that the project is for.
         project: the project's folder as an archive; empty for a start.
         ended: of a step, the configs that went no further before.
+        wrong: of a step, by config what is wrong with it before, as far as that is known.
         configs: for a gate, the paths of those to judge.
         left_out: for a gate, the patches to leave out before, by config and target.
         wheels: of the releases that it takes, where this machine has them.
@@ -52,6 +53,7 @@ class Request:
     old: str = ""
     project: bytes = b""
     ended: tuple[str, ...] = ()
+    wrong: Mapping[str, Sequence[str]] = field(default_factory=dict)
     configs: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     wheels: tuple[Path, ...] = ()
@@ -81,7 +83,7 @@ def _make(request: Request, folder: Path) -> dict[str, Any]:
 def _take(request: Request, folder: Path) -> dict[str, Any]:
     walk, version = request.walk, request.version
     people = people_wrote(walk, version)
-    step = take_step(folder, find_releases(), request.old, version, request.ended, people)
+    step = take_step(folder, find_releases(), request.old, version, request.ended, request.wrong, people)
     return {**dataclasses.asdict(step), "joining": join_models(walk, folder, version)}
 
 

@@ -6,7 +6,7 @@ A patch that needs a person is left out from then on, so that what comes after i
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,23 +15,33 @@ from benchmarks.replay_records import PatchRecord, StepRecord
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
-from patchgen_core.upgrade.package_configs import select_configs
+from patchgen_core.upgrade.package_configs import PackageConfigs, select_configs
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase
 from patchgen_core.upgrade.upgrading import upgrade
-from patchgen_core.upgrade.writing.applying import apply
+from patchgen_core.upgrade.writing.applying import Applied, apply
+from patchgen_core.upgrade.writing.rehearsing import files_of
 from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.releases import Release, Releases
+from patchgen_core.workers.collector import without_collector
 from tests.upgrade.older import code
 from tools.upgrade_walk import has_only_other_names
 
 
+@without_collector()
 def take_step(
-    folder: Path, releases: Releases, old: str, new: str, ended: Iterable[str], people: Path | None = None
+    folder: Path,
+    releases: Releases,
+    old: str,
+    new: str,
+    ended: Iterable[str] = (),
+    wrong: Mapping[str, Sequence[str]] | None = None,
+    people: Path | None = None,
 ) -> StepRecord:
     """Carry over the project in a folder, in place.
 
     Args:
         ended: the configs that went no further before.
+        wrong: by config, what is wrong with it at the old release, as far as that is known; the others are made anew.
         people: the folder of configs' folders with what people made for the new release.
 
     Raises:
@@ -40,8 +50,10 @@ def take_step(
     project, release = load_project(folder), releases.find(new)
     selection = select_configs(project)
     selection = replace(selection, configs=tuple(c for c in selection.configs if c.label not in {*ended}))
-    before = make_all(project, selection.configs, releases.find(old))
+    before = {label: tuple(texts) for label, texts in (wrong or {}).items()}
+    before |= make_all(project, [c for c in selection.configs if c.label not in before], releases.find(old))
     report = upgrade(selection, release, releases, since=old)
+    texts = _read_texts(selection)
     applied = apply(project, report, release, allow_dirty=True)
     left = {rebase.location: reason for rebase, reason in applied.left}
     changes = _Changes(releases.find(old), release)
@@ -52,7 +64,11 @@ def take_step(
     ]
     told = {config.config: {*map(describe_problem, config.problems)} for config in report.configs}
     step = Leaving(project, release, before, told)
-    records, now = step.run(records, {loaded.label for loaded in selection.configs})
+    concerned = {record.config for record in records if record.how == "conflict"}
+    concerned |= {c.label for c in selection.configs if before[c.label] or told[c.label]}
+    same = _find_same(selection, texts, applied) - concerned
+    records, now = step.run(records, {c.label for c in selection.configs} - same)
+    now |= dict.fromkeys(same, ())
     if stopped := {label for label in now if step.new_texts(label, now)}:
         _carry_on(project, releases, release, old, stopped)
         records, later = step.run(records, stopped)
@@ -61,7 +77,19 @@ def take_step(
     stops = {label: texts[0] for label, texts in broken.items() if texts}
     unsaid = {label: tuple(text for text in broken[label] if text not in told[label]) for label in stops}
     unsaid = {label: texts for label, texts in unsaid.items() if texts}
-    return StepRecord(old, new, tuple(_compare(records, project, people)), unsaid, stops)
+    return StepRecord(old, new, tuple(_compare(records, project, people)), unsaid, stops, now)
+
+
+def _find_same(selection: PackageConfigs, texts: Mapping[str, list[bytes]], applied: Applied) -> set[str]:
+    """The configs that are generated for the new release with the texts that they had."""
+    generated = {loaded.label for loaded in selection.configs if loaded.path not in applied.unfinished}
+    now = _read_texts(selection)
+    return {label for label in generated if now[label] == texts[label]}
+
+
+def _read_texts(selection: PackageConfigs) -> dict[str, list[bytes]]:
+    """The files that each config is made of."""
+    return {c.label: [path.read_bytes() for path in sorted(files_of(c))] for c in selection.configs}
 
 
 def _carry_on(project: Project, releases: Releases, release: Release, old: str, labels: Collection[str]) -> None:
@@ -119,16 +147,17 @@ class _Changes:
 
     def of(self, module: str, target: str) -> str:
         if module not in self.modules:
-            self.modules[module] = [_definitions(folder, module) for folder in self.folders]
+            old, new = (_read_module(folder, module) for folder in self.folders)
+            before = definitions_of(ast.parse(old))
+            self.modules[module] = [before, before if old == new else definitions_of(ast.parse(new))]
         return upstream_change(*(definitions.get(target) for definitions in self.modules[module]))
 
 
-def _definitions(folder: Path, module: str) -> dict[str, ast.AST]:
+def _read_module(folder: Path, module: str) -> str:
     try:
-        tree = ast.parse(find_upstream(module, (folder,)).path.read_text(encoding="utf-8"))
+        return find_upstream(module, (folder,)).path.read_text(encoding="utf-8")
     except PatchgenError:
-        return {}
-    return definitions_of(tree)
+        return ""
 
 
 def definitions_of(tree: ast.Module) -> dict[str, ast.AST]:
@@ -149,7 +178,7 @@ def upstream_change(old: ast.AST | None, new: ast.AST | None) -> str:
         return "not there"
     if new is None:
         return "gone"
-    if ast.dump(old) == ast.dump(new):
+    if old is new or ast.dump(old) == ast.dump(new):
         return "none"
     if _without_docstrings(old) == _without_docstrings(new):
         return "layout"

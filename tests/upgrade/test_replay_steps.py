@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from benchmarks.replay_judge import judge
@@ -72,11 +74,31 @@ def take(work: Workspace, config: str, *changes: tuple[str, str]) -> tuple[StepR
     return step, {entry.record.target: entry.outcome for entry in judge(step, {})}
 
 
-def make_releases(work: Workspace, new: str) -> Releases:
+def test_what_is_wrong_before_a_step_is_known_from_the_step_before(work: Workspace) -> None:
+    """A head that drops a parameter has a finding of its own all along; a norm that no step touches has none."""
+    for name, text in (("head", HEAD), ("norm", NORM)):
+        preamble = PREAMBLE.replace(UPSTREAM, MODULE).replace("toy_gpu.py", f"{name}.py")
+        work.config(text, f"toy/{name}_patch_gen_config.py", preamble)
+    middle = OLD.replace("return self.norm(x)", "return self.norm(x) + 1")
+    newest = middle.replace("+ 1", "+ 2")
+    releases = make_releases(work, middle, newest)
+    first = take_step(work.root, releases, "1.0", "2.0")
+    (head,) = (label for label, texts in first.wrong.items() if texts)
+    assert [word for text in first.wrong[head] for word in text.split()].count("PG201") == 1
+    copy = shutil.copytree(work.root, work.root.parent / "copy")
+    step = take_step(work.root, releases, "2.0", "3.0", wrong=first.wrong)
+    assert (step.ended, step.wrong) == ({}, first.wrong)
+    assert [*take_step(copy, releases, "2.0", "3.0", wrong=dict.fromkeys(first.wrong, ())).ended] == [head]
+    outputs = {path.name: path.read_text() for path in work.root.rglob("generated/*.py")}
+    assert all("transformers==3.0" in text for text in outputs.values()), outputs
+    assert len(outputs) == 2
+
+
+def make_releases(work: Workspace, *texts: str) -> Releases:
     home = work.root.parent / "releases"
     folders = "transformers", "transformers/models", "transformers/models/toy"
     packages = {f"{folder}/__init__.py": "" for folder in folders}
-    for version, text in (("1.0", OLD), ("2.0", new)):
+    for version, text in zip(("1.0", "2.0", "3.0"), (OLD, *texts)):
         files = {**packages, f"{MODULE.replace('.', '/')}.py": text}
         make_wheel(home / "transformers" / version, version, files, "transformers")
     return Releases(home)
