@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from processes import descendants_cpu, descendants_memory
 from processes import measure as run_process
 
+from patchgen_lsp.commands import SHOW_DIFF
 from patchgen_lsp.documents import PAUSE
 from tests.lsp.editor import LLAMA, Editor, copy_zoo
 
@@ -153,6 +154,12 @@ def questions(editor: Editor, path: str) -> dict[str, Callable[[int], object]]:
         "lenses": (types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(document)),
         "hints": (types.TEXT_DOCUMENT_INLAY_HINT, types.InlayHintParams(document, whole)),
     }
+    rename = types.RenameParams(new_name="another_name", **behind)
+    asked["rename"] = (types.TEXT_DOCUMENT_RENAME, rename)
+    lenses = editor.ask(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensParams(document))
+    command = next(lens.command for lens in lenses if lens.command.command == SHOW_DIFF)
+    diff = types.ExecuteCommandParams(command.command, command.arguments)
+    asked["diff"] = (types.WORKSPACE_EXECUTE_COMMAND, diff)
     return {name: _asking(editor, *question) for name, question in asked.items()}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.worker import Worker, WorkerDied
-from patchgen_lsp.request import REST, Request
+from patchgen_lsp.request import REST, TIDY, Request
 
 ANALYSIS = "patchgen_lsp.analysis.answering:answer"
 """What loads and generates configs."""
@@ -71,7 +71,7 @@ class Analyst:
                 question = self._questions.get(timeout=None if is_rested else _IDLE)
             except Empty:
                 is_rested = True
-                self._rest()
+                self._tidy(REST)
                 continue
             is_rested = self._is_brief
             if question.rank == _END:
@@ -82,10 +82,12 @@ class Analyst:
                 question.future.set_result(self._ask(question.request))
             except Exception as error:
                 question.future.set_exception(error)
+            if self._questions.empty() and not self._is_brief:
+                self._tidy(TIDY)
 
-    def _rest(self) -> None:
+    def _tidy(self, kind: str) -> None:
         with contextlib.suppress(PatchgenError, WorkerDied, OSError):  # the next question starts another process
-            self._ask(Request(REST, Path()))
+            self._ask(Request(kind, Path()))
 
     def _ask(self, request: Request) -> Any:
         try:

@@ -11,6 +11,10 @@ REST = "rest"
 """The kind of what is asked where nobody asks anything: the process tidies up."""
 
 
+TIDY = "tidy"
+"""The kind of what is asked behind an answer that nobody waits behind: the process tidies up what has just come."""
+
+
 @dataclass(frozen=True)
 class Request:
     """A question about a file.

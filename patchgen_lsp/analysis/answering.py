@@ -19,7 +19,7 @@ from patchgen_lsp.analysis.diagnostics import Page, diagnose, diagnose_problems
 from patchgen_lsp.analysis.generated_view import is_generated_file
 from patchgen_lsp.analysis.hand_edited import diagnose_hand_edits
 from patchgen_lsp.analysis.workbench import Workbench
-from patchgen_lsp.request import REST, Request
+from patchgen_lsp.request import REST, TIDY, Request
 
 _ROOM = "patchgen_lsp.analysis"
 _FEATURES = {
@@ -36,8 +36,9 @@ _FEATURES = {
     "hints": f"{_ROOM}.lenses:list_hints",
 }
 """Where the question of each kind is answered: ``module:function``, of a workbench and a request."""
-_MOST_GARBAGE = 30_000
-"""New objects after which cycles are looked for among them; among all, which takes a moment, where nobody waits."""
+_GARBAGE, _MOST_GARBAGE = 30_000, 120_000
+"""New objects after which cycles are looked for among them, where nobody waits and where somebody does. Among all
+objects, which takes longer, they are looked for where nobody does anything."""
 
 
 class _Desk:
@@ -78,8 +79,10 @@ def _answer(desk: _Desk, request: Request) -> Any:
     if request.kind == REST:
         gc.collect()
         return None
-    if gc.get_count()[0] > _MOST_GARBAGE:
+    if gc.get_count()[0] > (_GARBAGE if request.kind == TIDY else _MOST_GARBAGE):
         gc.collect(1)
+    if request.kind == TIDY:
+        return None
     if request.kind == "check":
         return _check(desk, request)
     if request.kind == "refresh":
