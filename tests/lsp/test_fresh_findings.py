@@ -79,6 +79,8 @@ EDITS = (
     (forward("up_proj", ", scale"), "PG202"),
     (forward("up_proj", ", scale=1"), ""),
     (forward("late").replace("MLP.", "Wide."), "PG226"),
+    (forward("up_proj", ", scale=1").replace("self.up_proj(x)", "self.up_proj( x )"), ""),
+    (forward("late").replace("return ", "x  =  x\n    return "), "PG226"),
     (forward("up_proj") + "\n\ndef half(", "not valid Python"),
     (forward("up_proj"), ""),
 )
@@ -102,6 +104,7 @@ def test_findings_after_edits_are_those_of_a_fresh_run(work: Workspace) -> None:
         fresh.show(texts)
         now, anew = bench.analyse(path), fresh.analyse(path)
         assert (now.results, now.problems) == (anew.results, anew.problems)
+        assert [made.text for made in now.artifacts] == [made.text for made in anew.artifacts]
         titles = [problem.title for problem in (*now.problems, *problems(now.results))]
         assert any(about in title for title in titles) if about else not _about_members(titles), (text, titles)
 
