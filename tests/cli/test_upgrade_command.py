@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,36 @@ def test_report_is_printed_and_nothing_written(upgraded: Upgraded, capsys: pytes
     command = f"patchgen upgrade --source {upgraded.next} --package acme --apply"
     assert lines[-1].startswith(f"Run '{command}': it carries over 1 replacement, ")
     assert upgraded.changed() == []
+
+
+MIXED = """
+class Norm:
+    def forward(self, x):
+        red, green, blue, white, black = (x + number for number in range(5))
+        mixed = red
+        return mixed
+"""
+MIXING = """
+@config.edit_method("Norm.forward", at="mixed = red")
+def mix(red, green, blue, white, black):
+    mixed = red + green + blue + white + black
+"""
+
+
+def test_the_report_is_the_same_with_any_hash_seed(upgraded: Upgraded) -> None:
+    """Sets of strings are ordered differently in each of these."""
+    upgraded.work.upstream(MIXED)
+    upgraded.work.config(MIXING)
+    fix(upgraded.work.check())
+    upgraded.release(MIXED.replace("return mixed", "return mixed * 2"))
+    command = [sys.executable, "-m", "patchgen_core", *TO, "--source", str(upgraded.next), "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(upgraded.work.site)}
+    reports = {
+        subprocess.run(command, env={**environment, "PYTHONHASHSEED": seed}, capture_output=True, text=True).stdout
+        for seed in "0123"
+    }
+    assert len(reports) == 1
+    assert "'black', 'blue', 'green', 'red' and 'white'" in reports.pop()
 
 
 def test_something_that_must_change_is_exit_code_1(upgraded: Upgraded, capsys: pytest.CaptureFixture[str]) -> None:

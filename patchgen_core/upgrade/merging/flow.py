@@ -7,8 +7,9 @@ side was ever run like that, so it is no clean merge.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks
 from patchgen_core.upgrade.merging.effects import effects, place
@@ -17,7 +18,7 @@ Label = Callable[[ast.stmt], object]
 """What a statement is known by in all texts."""
 ENTRY = "entry"
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-_Values = dict[str, frozenset[object]]
+_Values = dict[str, tuple[object, ...]]
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,35 @@ class ValueUse:
     is_own: bool
 
 
+@dataclass(frozen=True)
+class _Doing:
+    """What parts of a statement do.
+
+    Attributes:
+        reads: the names that they read, in order.
+        takers: what takes each of them.
+        writes: the names that they write.
+        bound: those that have no part of what they had before.
+    """
+
+    reads: tuple[str, ...]
+    takers: Mapping[str, Sequence[str]]
+    writes: frozenset[str]
+    bound: frozenset[str]
+
+
 @dataclass
 class Flow:
-    """The uses in a function, each with its statement, which goes by its `label`; ours has changed those in `own`."""
+    """The uses in a function, each with its statement, which goes by its `label`; ours has changed those in `own`.
+
+    The uses come in the same order in every run.
+    """
 
     label: Label
     own: Container[object]
     uses: dict[ValueUse, ast.stmt] = field(default_factory=dict)
+    _labels: dict[ast.stmt, object] = field(default_factory=dict)
+    _doings: dict[tuple[ast.AST, ...], _Doing] = field(default_factory=dict)
 
     def block(self, body: Iterable[ast.stmt], values: _Values) -> _Values | None:
         """Follow some statements; what is assigned after them, None when that is never reached."""
@@ -58,7 +81,7 @@ class Flow:
     def _statement(self, node: ast.stmt, values: _Values) -> _Values | None:
         if isinstance(node, DEFINITIONS):
             self._use(node, [node], values)
-            return {**values, node.name: frozenset([self.label(node)])}
+            return {**values, node.name: (self._label(node),)}
         if not isinstance(node, COMPOUND):
             self._use(node, [node], values)
             after = self._assign(node, [node], values)
@@ -88,23 +111,34 @@ class Flow:
         return joined(states)
 
     def _use(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> None:
-        parts = list(parts)
-        takers = _takers(parts)
-        for name in effects(parts).reads:
-            for source in values.get(name, frozenset([ENTRY])):
-                for how in takers.get(name, [""]):
-                    self.uses.setdefault(ValueUse(source, self.label(node), name, how, source in self.own), node)
+        doing, target = self._doing(parts), self._label(node)
+        for name in doing.reads:
+            for source in values.get(name, (ENTRY,)):
+                for how in doing.takers.get(name, [""]):
+                    self.uses.setdefault(ValueUse(source, target, name, how, source in self.own), node)
 
     def _assign(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> _Values:
-        parts = list(parts)
-        names = [node for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)]
-        bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
-        bound |= {f"**{name}" for name in bound}
-        result = dict(values)
-        for name in effects(parts).writes:
-            before = frozenset() if name in bound else values.get(name, frozenset([ENTRY]))
-            result[name] = before | {self.label(node)}
+        doing, result = self._doing(parts), dict(values)
+        for name in doing.writes:
+            before = () if name in doing.bound else values.get(name, (ENTRY,))
+            result[name] = tuple(dict.fromkeys([*before, self._label(node)]))
         return result
+
+    def _label(self, node: ast.stmt) -> object:
+        if node not in self._labels:
+            self._labels[node] = self.label(node)
+        return self._labels[node]
+
+    def _doing(self, parts: Iterable[ast.AST]) -> _Doing:
+        """What parts do, which is looked at once, however often a loop comes to them."""
+        key = tuple(parts)
+        if key not in self._doings:
+            names = [node for part in key for node in ast.walk(part) if isinstance(node, ast.Name)]
+            bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+            both = effects(key)
+            all_bound = frozenset(bound | {f"**{name}" for name in bound})
+            self._doings[key] = _Doing(tuple(sorted(both.reads)), _takers(key), both.writes, all_bound)
+        return self._doings[key]
 
 
 _PARTS = (ast.ExceptHandler, ast.match_case)
@@ -115,9 +149,8 @@ def joined(states: Iterable[_Values | None]) -> _Values | None:
     reached = [state for state in states if state is not None]
     if not reached:
         return None
-    names = {name for state in reached for name in state}
-    entry = frozenset([ENTRY])
-    return {name: frozenset().union(*(state.get(name, entry) for state in reached)) for name in names}
+    names = dict.fromkeys(chain(*reached))
+    return {name: tuple(dict.fromkeys(chain(*(state.get(name, (ENTRY,)) for state in reached)))) for name in names}
 
 
 def _takers(parts: Iterable[ast.AST]) -> dict[str, list[str]]:
@@ -161,7 +194,7 @@ def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[Va
     flow = Flow(label, own)
     if isinstance(node, FUNCTIONS):
         names = [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]
-        flow.block(node.body, {f"{stars}{name}": frozenset([(name,)]) for name in names for stars in ("", "**")})
+        flow.block(node.body, {f"{stars}{name}": ((name,),) for name in names for stars in ("", "**")})
     results = dict(flow.uses)
     for child in ast.walk(node):
         if child is not node and isinstance(child, FUNCTIONS) and isinstance(node, ast.ClassDef):

@@ -87,6 +87,8 @@ def _guards(function: Function) -> list[ast.stmt]:
         if _taken(node) is None:
             break
         guards.append(node)
+    if not guards:
+        return []
     inside = {child for guard in guards for child in ast.walk(guard)}
     names = {taken[0] for guard in guards if (taken := _taken(guard)) is not None}
     optional = _none_by_default(function)
