@@ -4,9 +4,10 @@ A client opens every config of a copy of the zoo, and then asks each feature abo
 the usual size, and Qwen3-Omni-MoE's, the largest. *open* is from opening a config to its findings; *findings* is from
 a keystroke in a patch's description to the findings of the text, less the pause that the server waits for another
 keystroke, and *in code* the same for a keystroke in a replacement. Each keystroke makes a text that the server has not
-seen. *Processor* is what the server's processes take for an answer, which other work on the machine changes less, also
-as a multiple of what ``import torch`` takes in the same run. Memory is that of the server with its processes, in which
-what they share counts once (PSS), after all of it.
+seen. *Of torch* is the median as a multiple of what ``import torch`` takes of a processor in the same run, by which
+the goal is judged: 150 ms where that takes 1.76 s. *Processor* is what the server's processes take for an answer.
+Opening a config has no goal. Memory is that of the server with its processes, in which what they share counts once
+(PSS), after all of it.
 
     python benchmarks/editor.py [--times 20]
 """
@@ -35,8 +36,8 @@ from patchgen_lsp.commands import SHOW_DIFF
 from patchgen_lsp.documents import PAUSE
 from tests.lsp.editor import LLAMA, Editor, copy_zoo
 
-GOAL, MIB_GOAL = 150, 250
-"""Milliseconds of an answer, and MiB of all processes."""
+USUAL_TORCH, GOAL, MIB_GOAL = 1760, 150, 250
+"""Milliseconds of ``import torch`` on a usual machine, and there of an answer; and MiB of all processes."""
 OMNI = "examples/zoo/qwen3_omni_moe/qwen3_omni_moe_gpu_patch_gen_config.py"
 PLACES = {
     LLAMA: ('"LlamaMLP.forward"', "def llama_mlp_forward"),
@@ -54,9 +55,10 @@ def main() -> int:
         editor = Editor(copy_zoo(Path(folder)))
         opened = open_zoo(editor, Path(folder, "examples/zoo"))
         torch = min(run_process([sys.executable, "-c", "import torch"], Path(folder)).cpu for _ in range(3))
-        print(f"import torch: {torch * 1000:.0f} ms of the processor")
-        print(f"{'':<12}{'median':>10}{'worst':>10}{'processor':>12}{'of torch':>10}   goal {GOAL} ms")
-        missed = opened.report("open", torch)
+        print(f"import torch: {torch * 1000:.0f} ms of the processor; goal: {GOAL / USUAL_TORCH:.3f} of that")
+        print(f"{'':<12}{'median':>10}{'worst':>10}{'of torch':>10}{'processor':>12}{'of torch':>10}")
+        opened.report("open", torch, has_goal=False)
+        missed = False
         for path in PLACES:
             print(Path(path).name)
             missed |= measure(typing(editor, path), times, PAUSE).report("findings", torch)
@@ -79,12 +81,13 @@ class Times:
     each: list[float]
     processor: float
 
-    def report(self, name: str, torch: float) -> bool:
-        """Print them; whether their median misses the goal."""
+    def report(self, name: str, torch: float, has_goal: bool = True) -> bool:
+        """Print them, beside the seconds of ``import torch``; whether their median misses the goal."""
         median = statistics.median(self.each)
-        is_missed = median > GOAL
-        ratio = self.processor / torch / 1000
-        print(f"{name:<12}{median:>7.0f} ms{max(self.each):>7.0f} ms{self.processor:>9.0f} ms{ratio:>10.3f}", end="")
+        waited, processor = (value / torch / 1000 for value in (median, self.processor))
+        is_missed = has_goal and waited > GOAL / USUAL_TORCH
+        print(f"{name:<12}{median:>7.0f} ms{max(self.each):>7.0f} ms{waited:>10.3f}", end="")
+        print(f"{self.processor:>9.0f} ms{processor:>10.3f}", end="")
         print("   missed" if is_missed else "")
         return is_missed
 
