@@ -18,7 +18,7 @@ QWEN3 = "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
 MISTRAL = "examples/zoo/mistral/mistral_gpu_patch_gen_config.py"
 EDITS = [
     ('config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")\n', ""),
-    ('config.edit_method(\n    "Qwen3RMSNorm', 'config.edit_method(  # PG212\n    "Qwen3RMSNorm'),
+    ('    "Qwen3RMSNorm.forward",\n', '    "Qwen3RMSNorm.forward",  # PG212\n'),
     ('config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n', ""),
     ('config.add_import("transformers.utils", names=["logging"])\n', ""),
     ('config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))\n', ""),
@@ -31,15 +31,15 @@ config = PatchConfig("transformers.models.mistral.modeling_mistral", "patched_mo
 config.drop_decorators("MistralAttention", "use_kernelized_func")
 config.patches.extend(
     [
-        create_patch_from_external(  # PG202 PG202 PG202
+        create_patch_from_external(
             target="MistralRMSNorm",
             replacement_module="liger_kernel.transformers.swiglu",
-            replacement_name="LigerSwiGLUMLP",
+            replacement_name="LigerSwiGLUMLP",  # PG202 PG202 PG202
         ),
-        create_patch_from_external(  # PG224
+        create_patch_from_external(
             target="apply_rotary_pos_emb",
             replacement_module="liger_kernel.transformers.rope",
-            replacement_name="liger_rotary_position_emb",
+            replacement_name="liger_rotary_position_emb",  # PG224
         ),
     ]
 )
