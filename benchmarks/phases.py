@@ -94,7 +94,7 @@ def unchanged(root: Path) -> dict[str, float]:
     clocks.imported()
     clocks.add(project.Project, "find_configs", "finding configs")
     clocks.add(cache.Cache, "find", "looking results up")
-    clocks.add(cache, "run_ruff", _ruff)
+    clocks.add(cache, "kept_version", "which ruff it is")
     clocks.add(drift, "find_orphans", "looking for orphans")
     _check(root, drift, cache)
     return clocks.stop()
