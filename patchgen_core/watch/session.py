@@ -79,7 +79,7 @@ class WatchSession:
 
     def __init__(self, load: Callable[[], Project], select: Callable[[Project], Selection], is_caching: bool) -> None:
         self._load, self._select, self._is_caching = load, select, is_caching
-        self._cache_of_session = tempfile.TemporaryDirectory(prefix="patchgen-")
+        self._cache_of_session: tempfile.TemporaryDirectory[str] | None = None
         self._sources = ParsedFiles()
         self._unparsed: list[Path] | None = None
         self._is_outdated = False
@@ -95,6 +95,8 @@ class WatchSession:
         self.outputs: frozenset[Path] = frozenset()
 
     def _session_cache(self, project: Project) -> Cache:
+        if self._cache_of_session is None:
+            self._cache_of_session = tempfile.TemporaryDirectory(prefix="patchgen-")
         return Cache(project, Path(self._cache_of_session.name))
 
     @property
@@ -145,7 +147,8 @@ class WatchSession:
 
     def close(self) -> None:
         """Remove what was kept for this session alone."""
-        self._cache_of_session.cleanup()
+        if self._cache_of_session is not None:
+            self._cache_of_session.cleanup()
 
     def _rehearse(self) -> None:
         """Generate a config and forget it, which imports all that it takes."""

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from patchgen_core.workers.fork_request import CONNECTIONS, ENVIRONMENT, socket_path
+from patchgen_core.workers.scratch import scratch_folder
 from patchgen_core.workers.search_path import start_path
 
 _START = """
@@ -60,7 +61,9 @@ class ForkServer:
         takes."""
         if not CAN_FORK or (self._is_announced and ENVIRONMENT in os.environ):
             return False
-        self.folder = tempfile.mkdtemp(prefix="patchgen-fork-")  # which is nobody else's to look into
+        self.folder = tempfile.mkdtemp(
+            prefix="patchgen-fork-", dir=scratch_folder()
+        )  # which is nobody else's to look into
         try:
             with ExitStack() as stack:
                 listeners = [(self._listen(stack, name), name, base) for name, base in self._preparations.items()]

@@ -16,6 +16,7 @@ from patchgen_core.workers.frames import read_frame, write_frame
 from patchgen_core.workers.generated_modules import import_generated_modules_from_text
 from patchgen_core.workers.opened_files import list_opened_files, watch_opened_files
 from patchgen_core.workers.phases import take
+from patchgen_core.workers.scratch import remove_scratch_folder, use_scratch_folder
 
 _PR_SET_PDEATHSIG = 1
 
@@ -33,7 +34,8 @@ def serve(handler: str) -> None:
     requests = _read_requests()
     module, _, name = handler.partition(":")
     while True:
-        sys.path[:], request = pickle.loads(requests.get())
+        sys.path[:], scratch, request = pickle.loads(requests.get())
+        use_scratch_folder(scratch)
         try:
             answer_to = getattr(importlib.import_module(module), name)
             answer, problems = answer_to(request), None
@@ -51,6 +53,7 @@ def _read_requests() -> SimpleQueue[bytes]:
     def read() -> None:
         for frame in iter(lambda: read_frame(requests), None):
             frames.put(frame)
+        remove_scratch_folder()
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)  # with its children
         os._exit(1)

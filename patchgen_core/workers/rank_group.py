@@ -23,6 +23,7 @@ from patchgen_core.workers.frames import read_frame, write_frame
 from patchgen_core.workers.opened_files import add_opened_files
 from patchgen_core.workers.process import END_UNKNOWN, WorkerProcess, end_process, fork_process, start_process
 from patchgen_core.workers.rank_loop import Rank, RankError
+from patchgen_core.workers.scratch import scratch_folder
 from patchgen_core.workers.search_path import search_path, start_path
 from patchgen_core.workers.stacks import Frame, read_frames, split_output
 
@@ -123,7 +124,7 @@ class RankGroup:
                 assert process.stdin is not None
                 asked = Rank(number, self.size, folder), self.handler, request
                 with contextlib.suppress(BrokenPipeError):  # one that has ended shows below
-                    write_frame(process.stdin, (search_path(()), asked))
+                    write_frame(process.stdin, (search_path(()), str(folder), asked))
             return self._collect(time.monotonic() + time_limit, time_limit)
         except BaseException:
             self.close()
@@ -133,7 +134,7 @@ class RankGroup:
         """The folder that the ranks share, which are started unless they run."""
         if self._folder is None or any(process.poll() is not None for process in self._ranks):
             self.close()
-            self._folder = tempfile.TemporaryDirectory(prefix="patchgen-ranks-")
+            self._folder = tempfile.TemporaryDirectory(prefix="patchgen-ranks-", dir=scratch_folder())
             while len(self._ranks) < self.size:
                 self._outputs.append(tempfile.TemporaryFile("a+b"))  # noqa: SIM115 - as long as the rank
                 self._ranks.append(_start_rank(self._outputs[-1].fileno(), self.preparation))

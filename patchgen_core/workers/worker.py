@@ -16,6 +16,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import load_answer, read_frame, write_frame
 from patchgen_core.workers.phases import count, phase
 from patchgen_core.workers.process import END_UNKNOWN, WorkerProcess, end_process, kill_process, start_process
+from patchgen_core.workers.scratch import scratch_folder
 from patchgen_core.workers.search_path import search_path, start_path
 
 _SECONDS_TO_DUMP = 0.5
@@ -52,6 +53,7 @@ class Worker:
         self.opened: set[str] = set()
         self._process: WorkerProcess | None = None
         self._output: IO[bytes] | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._unread_answers = 0
 
     def __enter__(self) -> Worker:
@@ -62,13 +64,15 @@ class Worker:
 
     def close(self) -> None:
         """End the process, with the children it has."""
-        process, output = self._process, self._output
-        self._process = self._output = None
+        process, output, scratch = self._process, self._output, self._scratch
+        self._process = self._output = self._scratch = None
         self._unread_answers = 0
         if process is not None:
             end_process(process)
         if output is not None:
             output.close()
+        if scratch is not None:
+            scratch.cleanup()
 
     def interrupt(self) -> None:
         """End what the process does for another thread, whose :meth:`ask` then raises a WorkerDied."""
@@ -119,7 +123,8 @@ class Worker:
 
     def _send(self, process: WorkerProcess, request: object) -> None:
         assert process.stdin is not None
-        write_frame(process.stdin, (search_path(self.roots), request))
+        assert self._scratch is not None
+        write_frame(process.stdin, (search_path(self.roots), self._scratch.name, request))
 
     def _read_answer(self, process: WorkerProcess) -> bytes | None:
         """The answer to the last request; None when the process ends before."""
@@ -132,6 +137,9 @@ class Worker:
     def _running(self, preparation: str) -> WorkerProcess:
         if self._process is None or self._process.poll() is not None:
             self.close()
+            self._scratch = tempfile.TemporaryDirectory(
+                prefix="patchgen-", dir=scratch_folder(), ignore_cleanup_errors=True
+            )
             self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
             self._process = start_process(self.handler, start_path(self.roots), self._output.fileno(), preparation)
         return self._process

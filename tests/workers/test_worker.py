@@ -168,6 +168,26 @@ def test_one_that_is_late_is_killed_with_its_children_and_tells_what_it_did(work
     assert until(lambda: not is_running(int(note.read_text())))
 
 
+SCRATCH = """
+import tempfile
+from patchgen_core.workers.scratch import scratch_folder
+answer = tempfile.mkdtemp(dir=scratch_folder())
+"""
+
+
+@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(600)"])
+def test_it_leaves_no_folder_of_its_own_behind(worker: Worker, end: str) -> None:
+    folder = Path(worker.ask(SCRATCH))
+    assert folder.is_dir()
+    worker.time_limit = 0.2
+    if end:
+        with pytest.raises(WorkerDied):
+            worker.ask(end)
+    worker.close()
+    assert not folder.exists()
+    assert not folder.parent.exists()
+
+
 def test_a_crash_tells_what_it_did(worker: Worker) -> None:
     worker.output_kept = 4000
     with pytest.raises(WorkerDied, match="SIGSEGV") as caught:
@@ -202,19 +222,27 @@ with Worker("handling:run", 600, [sys.argv[1]]) as worker:
 """
 
 
-def test_it_dies_with_the_process_that_asks_whatever_it_does(worker: Worker, tmp_path: Path) -> None:
+def test_it_dies_with_the_process_that_asks_and_leaves_nothing(
+    worker: Worker, tmp_path: Path
+) -> None:
     note = tmp_path / "pids"
     code = f"""
+    import tempfile
+    from patchgen_core.workers.scratch import scratch_folder
+    folder = tempfile.mkdtemp(dir=scratch_folder())
     child = os.fork()
     if child:
-        open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{child}}')
+        open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{child}} {{folder}}')
     while True:
         pass
     """
     parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path, textwrap.dedent(code), PREPARATION])
-    assert until(lambda: note.exists() and len(note.read_text().split()) == 2)
-    pids = [int(pid) for pid in note.read_text().split()]
+    assert until(lambda: note.exists() and len(note.read_text().split()) == 3)
+    *numbers, folder = note.read_text().split()
+    pids = [*map(int, numbers)]
+    assert Path(folder).is_dir()
     assert all(map(is_running, pids))
     parent.kill()
     parent.wait()
     assert until(lambda: not any(map(is_running, pids)))
+    assert not Path(folder).parent.exists()

@@ -38,6 +38,7 @@ from patchgen_core.checks.converter.case import (
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.optional_packages import raise_if_missing
+from patchgen_core.workers.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -75,7 +76,7 @@ def check_converter(
         config: the configuration to build with; by default a toy configuration with twelve experts.
         upstream_class: by default the one of the same name beside the model's configuration class.
     """
-    with tempfile.TemporaryDirectory(prefix="patchgen-converter-") as folder, quiet():
+    with tempfile.TemporaryDirectory(prefix="patchgen-converter-", dir=scratch_folder()) as folder, quiet():
         try:
             case, notes = prepare_case(model_class, factory, config, upstream_class, Path(folder))
         except PatchgenError as error:

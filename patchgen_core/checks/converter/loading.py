@@ -39,6 +39,7 @@ from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.models.model_heads import WHOLE_FIRST, Head, find_heads
 from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
+from patchgen_core.workers.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -125,7 +126,7 @@ def _loadable_classes(
 
 def _find_unexchanged(head: Head, config: PreTrainedConfig) -> Iterator[Problem]:
     for variant, own in variants_of(head, config):
-        with tempfile.TemporaryDirectory(prefix="patchgen-exchange-") as folder:
+        with tempfile.TemporaryDirectory(prefix="patchgen-exchange-", dir=scratch_folder()) as folder:
             yield from find_unexchanged(head, own, Path(folder), variant)
 
 
