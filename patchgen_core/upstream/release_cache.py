@@ -47,6 +47,17 @@ def kept_releases(folder: Path) -> tuple[KeptRelease, ...]:
     return tuple(sorted(releases, key=lambda release: (release.distribution, _numbers(release.version))))
 
 
+def find_wheels(home: Path) -> list[Path]:
+    """The wheels of a distribution's releases, by version. Other processes may download and remove some meanwhile."""
+    wheels: list[Path] = []
+    with suppress(OSError):
+        for name in os.listdir(home):
+            if _VERSION.fullmatch(name):
+                with suppress(OSError):
+                    wheels += (home / name / file for file in os.listdir(home / name) if file.endswith(".whl"))
+    return sorted(wheels)
+
+
 def remove_releases(folder: Path) -> int:
     """Remove all releases below a folder, and nothing else that lies there; returns how many there were.
 

@@ -13,7 +13,7 @@ from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_f
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.downloading import WITHOUT_NETWORK, download_wheel, published_versions
 from patchgen_core.upstream.module import find_upstream
-from patchgen_core.upstream.release_cache import FILES, downloading, remove_stale
+from patchgen_core.upstream.release_cache import FILES, downloading, find_wheels, remove_stale
 from patchgen_core.upstream.versions import Origin, ascending, newest, parse_version, same_version
 from patchgen_core.upstream.wheels import DamagedWheel, Wheel, package_name, read_wheel
 
@@ -99,7 +99,7 @@ class Releases:
         """
         if version in self._releases:
             return self._releases[version]
-        for path in self._wheels():
+        for path in find_wheels(self._home):
             if same_version(path.parent.name, version):
                 try:
                     release = self._unpacked(read_wheel(path, self.distribution), path.parent, "cache")
@@ -180,9 +180,6 @@ class Releases:
     def _home(self) -> Path:
         return self.folder / self.distribution
 
-    def _wheels(self) -> list[Path]:
-        return sorted(self._home.glob("*/*.whl"))
-
     def _prepare(self) -> None:
         prepare_folder(self.folder.parent)
         prepare_folder(self._home)
@@ -213,7 +210,7 @@ class Releases:
 
     def kept(self) -> tuple[str, ...]:
         """The versions that the cache has, ascending."""
-        return ascending(path.parent.name for path in self._wheels())
+        return ascending(path.parent.name for path in find_wheels(self._home))
 
     def _at_hand(self) -> str:
         """The versions that need no network, in words."""

@@ -158,6 +158,17 @@ def test_processes_that_download_at_once(releases: Releases) -> None:
     assert sorted(path.name for path in release.folder.parent.iterdir()) == ["acme-1.1-py3-none-any.whl", "files"]
 
 
+def test_a_release_is_looked_for_while_another_process_downloads(releases: Releases) -> None:
+    home = releases.find("1.1").folder.parent.parent
+    come_and_go = "import os, sys\nwhile True:\n    os.mkdir(sys.argv[1])\n    os.rmdir(sys.argv[1])"
+    with subprocess.Popen([sys.executable, "-c", come_and_go, home / ".download-0"]) as other:
+        try:
+            there = [Releases(releases.folder, "acme", offline=True).cached("1.1") for _ in range(500)]
+        finally:
+            other.kill()
+    assert None not in there
+
+
 class _Stalling(BaseHTTPRequestHandler):
     """An index whose wheel never ends."""
 

@@ -222,9 +222,7 @@ with Worker("handling:run", 600, [sys.argv[1]]) as worker:
 """
 
 
-def test_it_dies_with_the_process_that_asks_and_leaves_nothing(
-    worker: Worker, tmp_path: Path
-) -> None:
+def test_it_dies_with_the_process_that_asks_and_leaves_nothing(worker: Worker, tmp_path: Path) -> None:
     note = tmp_path / "pids"
     code = f"""
     import tempfile
