@@ -7,15 +7,15 @@ OLDEST_RUFF := 0.12.0
 # one more than there are processors: tests wait for the processes that they start
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-# make gate varies all that the project asks for, on every mesh; here the zoo's models take training steps alone, three of
-# them with fused kernels and on a mesh of several dimensions: a dense one, one with experts, and one with both and
-# pictures; the five that take longest run nothing, and what is part of something larger is left out: meshes of one
+# make gate varies all that the project asks for, on every mesh; here the zoo's models take training steps alone, two of
+# them with fused kernels and on a mesh of several dimensions: a dense one, and one with experts and pictures; the six
+# that take longest run nothing, and what is part of something larger is left out: meshes of one
 # dimension, slots with nothing but eager functions, and models of configs for NPUs, of which a CPU runs what it runs of
 # the ones for GPUs
 MODELS := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not parity[eager_through_slots] \
 	and not (npu and (sharded[ or parity[)) \
-	and not ((sharded[ or parity[liger_kernel]) and not (llama or mixtral or qwen3_vl_moe)) \
-	and not ((parity[ or converter) and (deepseek_v3_ or qwen3_5_ or omni))
+	and not ((sharded[ or parity[liger_kernel]) and not (llama or qwen3_vl_moe)) \
+	and not ((parity[ or converter) and (deepseek_v3_ or gemma3_ or qwen3_5_ or omni))
 
 # another apt-get, such as the one of the target beside it or of a machine that has just started, is waited for
 APT := apt-get -o DPkg::Lock::Timeout=300

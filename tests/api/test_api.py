@@ -178,6 +178,7 @@ def test_a_config_imports_only_the_dsl() -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "proj/models/toy", "/"])
+@pytest.mark.mostly_slow(1)
 def test_generator_makes_what_the_command_line_writes(
     toy: Workspace, real: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:

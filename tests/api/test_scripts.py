@@ -69,6 +69,7 @@ def runs(toy: Workspace) -> int:
     ],
     ids=["file", "module", "runpy", "import", "exec"],
 )
+@pytest.mark.mostly_slow(2)
 def test_a_build_script_runs_once(toy: Workspace, command: list[str]) -> None:
     script = f"{COUNT}{PREAMBLE}\nfrom proj.models.toy.patches import forward\n"
     script += "config.override_method('Norm.forward', replacement=forward)\n"
@@ -122,6 +123,7 @@ def test_notebook_cells_generate(toy: Workspace, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("place", ["toy/build.py", "toy/base.py"])
+@pytest.mark.slow
 def test_patches_under_type_checking_are_missed_by_reading(toy: Workspace, place: str) -> None:
     hidden = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:" + PATCH.replace("\n", "\n    ") + "\n"
     is_own = place.endswith("build.py")

@@ -40,6 +40,7 @@ def test_classes_functions_and_methods(site: Workspace) -> None:
     assert module.Head().forward(2.7, scale=2) == 5.0  # without upstream's decorator
 
 
+@pytest.mark.slow
 def test_the_config_is_tidy_and_says_where_it_comes_from(site: Workspace) -> None:
     result = adopted(site, "toy.rotate = kernels.fast_rotate", arguments={"on": True})
     assert (
@@ -53,6 +54,7 @@ def test_the_config_is_tidy_and_says_where_it_comes_from(site: Workspace) -> Non
         assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_arguments_that_are_hard_to_quote(site: Workspace) -> None:
     hard = {"on": 'a"""b\\n\n'}
     result = adopted(site, "toy.rotate = kernels.fast_rotate", arguments=hard)
@@ -66,6 +68,7 @@ def test_names_of_the_replacements_module(site: Workspace) -> None:
     assert module.kernels_logger.name == "kernels"
 
 
+@pytest.mark.slow
 def test_a_name_with_another_meaning_in_upstream(site: Workspace) -> None:
     write(
         site,
@@ -83,6 +86,7 @@ def test_a_name_with_another_meaning_in_upstream(site: Workspace) -> None:
     assert "Head.forward = kernels.forward: kernels.forward uses 'rotate', which the generated module lacks" in finding
 
 
+@pytest.mark.slow
 def test_names_that_the_replacements_module_has_only_sometimes(site: Workspace) -> None:
     write(
         site,
@@ -108,6 +112,7 @@ def test_names_that_the_replacements_module_has_only_sometimes(site: Workspace) 
     assert "if TYPE_CHECKING:\n    from nowhere import Tokens\n" in make(site, result).artifact.text
 
 
+@pytest.mark.slow
 def test_a_replacement_that_sets_a_global_of_its_module(site: Workspace) -> None:
     write(
         site,
@@ -118,6 +123,7 @@ def test_a_replacement_that_sets_a_global_of_its_module(site: Workspace) -> None
     assert "kernels.forward uses 'calls', which the generated module lacks, or has with another meaning" in finding
 
 
+@pytest.mark.slow
 def test_definitions_inside_the_patcher_are_copied(site: Workspace) -> None:
     result = adopted(
         site,
@@ -222,6 +228,7 @@ def test_a_change_elsewhere_tells_how_to_leave_it_out_or_where_to_adopt_it(site:
     assert [finding.message.split(" ")[0] for finding in less.findings] == ["acme.models.other.modeling_other.rotate"]
 
 
+@pytest.mark.slow
 def test_what_has_no_effect_is_a_note(site: Workspace) -> None:
     result = adopted(
         site, "toy.RMSNorm = kernels.FastNorm; toy.Norm.forward = kernels.helper; toy.Norm = kernels.FastNorm"
@@ -231,12 +238,14 @@ def test_what_has_no_effect_is_a_note(site: Workspace) -> None:
     assert "Norm.forward: the patcher also replaces 'Norm', so it has no effect" in result.notes
 
 
+@pytest.mark.slow
 def test_what_upstream_uses_while_it_is_imported_is_a_note(site: Workspace) -> None:
     result = adopted(site, "toy.Norm = kernels.FastNorm")
     [note] = result.notes
     assert note.startswith("Special uses Norm when the module is imported: there the generated module has the new one")
 
 
+@pytest.mark.slow
 def test_what_the_patcher_says_is_a_note(site: Workspace) -> None:
     result = adopted(
         site,
@@ -252,6 +261,7 @@ def test_what_the_patcher_says_is_a_note(site: Workspace) -> None:
     assert result.notes == tuple(f"the patcher says: {line}" for line in said)
 
 
+@pytest.mark.slow
 def test_marks_for_the_kernels_hub_are_dropped(site: Workspace) -> None:
     site.upstream(
         """

@@ -29,6 +29,7 @@ toy.rotate = kernels.fast_rotate
 """
 
 
+@pytest.mark.slow
 def test_what_importing_a_module_patches(site: Workspace) -> None:
     write(site, "patches.py", IMPORTED)
     result = adopt(site.project, UPSTREAM, imports=["patches"])
@@ -107,6 +108,7 @@ def test_a_function_around_upstreams_method_wraps_it(site: Workspace, patch: str
     assert cls().forward(9) == value
 
 
+@pytest.mark.slow
 def test_a_function_around_an_init_modifies_it(site: Workspace) -> None:
     patch = "original = toy.Sized.__init__\ndef init(self, size):\n    original(self, size)\n    self.size += 1\n"
     text = "class Sized:\n    def __init__(self, size):\n        self.size = size\n"
@@ -161,6 +163,7 @@ toy.Norm = FastNorm
 """
 
 
+@pytest.mark.slow
 def test_inline_leaves_nothing_of_the_old_module(site: Workspace) -> None:
     write(site, "patches.py", INLINED)
     result = adopt(site.project, UPSTREAM, imports=["patches"], inline=True)
@@ -175,6 +178,7 @@ def test_inline_leaves_nothing_of_the_old_module(site: Workspace) -> None:
     assert module.Norm().forward(1.2) == 1.5
 
 
+@pytest.mark.slow
 def test_what_cannot_be_inlined_is_named(site: Workspace) -> None:
     text = INLINED.replace("SCALE = 10", "SCALE = toy.Head()").replace("SCALE * ", "len(vars(SCALE)) + ")
     write(site, "patches.py", text)

@@ -29,6 +29,7 @@ from tests.conftest import UPSTREAM, Workspace
         ({"output": Path("toy.py")}, "'toy.py' is not a config's file name\n  It must end in '_patch_gen_config.py'."),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> None:
     write(site, "patches.py", "def patch(on=True): ...\n")
     with pytest.raises(PatchgenError) as caught:
@@ -50,7 +51,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
         ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
     ],
 )
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_nothing_is_written_when_nothing_can_be(site: Workspace, patch: str, message: str) -> None:
     with pytest.raises(PatchgenError) as caught:
         adopted(site, patch)

@@ -202,6 +202,7 @@ def test_impossible_file_name_is_an_error_of_its_config(gated: Workspace, name: 
     assert CONFIG in done.stdout
 
 
+@pytest.mark.slow
 def test_several_fixes_at_once_leave_consistent_files(two: Workspace) -> None:
     files = [generated(two), generated(two, ".diff"), others(two), others(two).with_suffix(".diff")]
     wanted = [path.read_bytes() for path in files]

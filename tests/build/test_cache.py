@@ -125,6 +125,7 @@ CHANGES: dict[str, Callable[[Workspace], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.mostly_slow(6)
 def test_change_is_noticed(gated: Workspace, change: str) -> None:
     checked(gated)
     CHANGES[change](gated)
@@ -153,6 +154,7 @@ def test_upstream_that_becomes_a_package_is_noticed(work: Workspace) -> None:
         ('extend = "shared.toml"', "inner/fastops.py"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_module_that_import_sorting_takes_for_the_projects_own_is_noticed(
     work: Workspace, settings: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_module_that_import_sorting_takes_for_the_projects_own_is_noticed(
 
 @pytest.mark.parametrize("path", ["extra.py", "extra/__init__.py", "extra/notes.txt"])
 @pytest.mark.parametrize("form", ["from proj.models import extra", "import proj.models.extra"])
+@pytest.mark.mostly_slow(2)
 def test_module_of_the_project_that_comes_is_noticed(work: Workspace, path: str, form: str) -> None:
     work.upstream(UPSTREAM_TEXT)
     work.config(f"try:\n    {form}\n    config.description = 'extra'\nexcept ImportError: ...\n{PATCH}")
@@ -222,6 +225,7 @@ def test_config_reached_by_another_path_is_called_by_that(gated: Workspace) -> N
     assert Checked(through).reused == ["toy"]
 
 
+@pytest.mark.slow
 def test_optimized_run_of_python_has_results_of_its_own(gated: Workspace) -> None:
     gated.config("config.description = 'debug' if __debug__ else 'optimized'\n" + PATCH)
     fix(checked(gated).report)

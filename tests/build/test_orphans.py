@@ -61,7 +61,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("suffix", [".py", ".diff"])
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.mostly_slow(8)
+@pytest.mark.mostly_slow(3)
 def test_damaged_file_is_an_edit_by_hand_and_mended(gated: Workspace, damage: str, suffix: str) -> None:
     path = generated(gated, suffix)
     wanted = path.read_bytes()
@@ -104,6 +104,7 @@ def test_any_text_can_be_shown_on_any_terminal(gated: Workspace, encoding: str) 
     assert b"+        return x * 2\n" in done.stdout
 
 
+@pytest.mark.slow
 def test_huge_difference_is_shown_in_seconds(gated: Workspace) -> None:
     generated(gated).write_text("".join(f"x{number % 7} = {number}\n" for number in range(20_000)))
     started = time.monotonic()

@@ -22,6 +22,7 @@ def edits(usual: int) -> int:
     return int(os.environ.get("PATCHGEN_EDITS", usual))
 
 
+@pytest.mark.slow
 def test_small_project(tmp_path: Path) -> None:
     tally = run_apart(edits(60), SEED, tmp_path)
     assert tally.reused > tally.edits

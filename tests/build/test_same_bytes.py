@@ -128,6 +128,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
+@pytest.mark.slow
 def test_same_bytes_in_any_environment(mixed: Workspace, name: str) -> None:
     drift.fix(mixed.check())
     before = texts(mixed)

@@ -244,6 +244,7 @@ class TestToHub:
         assert all(torch.equal(written[name], hub[name]) for name in hub)
 
     @pytest.mark.parametrize("family", ["qwen3_moe", "qwen3_vl_moe", "qwen3_omni_moe", "gpt_oss"])
+    @pytest.mark.slow
     def test_plain_from_pretrained_loads_it(self, family: str, tmp_path: Path) -> None:
         model = toy(cls_of(family))
         to_hub_layout(model, tmp_path / "out", max_shard_size="50KB")

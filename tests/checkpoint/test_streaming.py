@@ -114,6 +114,7 @@ class TestLoading:
 
 class TestNames:
     @pytest.mark.parametrize("family", ["mixtral", "qwen3_omni_moe"])
+    @pytest.mark.slow
     def test_the_hubs_names_become_the_models(self, family: str, tmp_path: Path) -> None:
         name = {"mixtral": "MixtralForCausalLM", "qwen3_omni_moe": "Qwen3OmniMoeThinkerForConditionalGeneration"}
         cls = getattr(generated(family), name[family])

@@ -75,6 +75,7 @@ def test_kernels_run_or_lack_something(here: Any) -> None:
     assert kernels["rms_norm", "standard", "ours"] == "needs an XPU"
 
 
+@pytest.mark.slow
 def test_machine_packages_and_project_are_told(here: Any) -> None:
     import torch
 

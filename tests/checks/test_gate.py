@@ -140,6 +140,7 @@ def test_without_a_project(tmp_path: Path, gated: Workspace) -> None:
 # --- checks that other packages bring --------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_check_of_an_installed_package_is_one_of_all(gated: Workspace, pytester: pytest.Pytester) -> None:
     """It is an item of pytest, a mark, and a column of the reports; and the command runs it as well."""
     install_check(gated)

@@ -162,6 +162,7 @@ def test_another_copy_of_the_project_is_noticed(gated: Workspace, importer: Impo
         "import sys; sys.path.clear(); sys.meta_path.clear()",
     ],
 )
+@pytest.mark.mostly_slow(5)
 def test_module_may_do_as_it_likes_with_its_process(import_: Import, code: str) -> None:
     assert import_(code).errors == ()
     assert only(import_("raise RuntimeError('mine')")).endswith("RuntimeError: mine")
@@ -178,6 +179,7 @@ def test_module_may_do_as_it_likes_with_its_process(import_: Import, code: str) 
         ("input()", "does not import: EOFError: EOF when reading a line"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_module_that_ends_its_import_is_a_problem_and_the_next_one_works(
     importer: Importer, import_: Import, code: str, expected: str
 ) -> None:

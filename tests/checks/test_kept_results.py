@@ -120,7 +120,7 @@ def _append(file: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("name", EDITS)
-@pytest.mark.mostly_slow(6)
+@pytest.mark.mostly_slow(3)
 def test_an_edit_has_what_depends_on_it_run(project: Workspace, name: str) -> None:
     edit, expected = EDITS[name]
     edit(project)
@@ -145,11 +145,13 @@ UNTOUCHED: dict[str, Callable[[Workspace], object]] = {
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
+@pytest.mark.mostly_slow(2)
 def test_what_nothing_depends_on_has_nothing_run(project: Workspace, name: str) -> None:
     UNTOUCHED[name](project)
     assert rerun(project) == []
 
 
+@pytest.mark.slow
 def test_a_variable_of_the_terminal_counts_where_the_project_names_it(project: Workspace) -> None:
     project.write("proj/deep.py", 'import os\n\n\ndef times(x):\n    return x * len(os.environ["COLUMNS"])\n')
     rerun(project)
@@ -187,6 +189,7 @@ def test_the_switch_has_everything_run(project: Workspace, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("status", ["failed", "error", "skipped"])
+@pytest.mark.mostly_slow(1)
 def test_only_what_is_clean_is_kept(project: Workspace, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     project.config(PATCH + "\n# a remark\n", OTHER)
     monkeypatch.setattr(CountedCheck, "status", status)
@@ -208,6 +211,7 @@ def test_a_check_that_declares_nothing_itself_runs_each_time(project: Workspace)
     assert results[-1].notes == ("a note", "not kept: the check does not declare what it reads")
 
 
+@pytest.mark.slow
 def test_a_process_that_reads_what_no_text_names_keeps_nothing(
     project: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +280,7 @@ def test_what_looks_at_something_unknown_is_not_kept_and_says_why(project: Works
     assert notes[1].endswith(f"uses {look}")
 
 
+@pytest.mark.slow
 def test_what_is_read_on_import_is_told_first_and_the_rest_counted(project: Workspace) -> None:
     project.write("proj/batches.py", "def batches(model):\n    return open('a') or open('b')\n")
     project.write("proj/deep.py", "from time import time\n\nNOW = time()\n\n\ndef times(x):\n    return open(x)\n")

@@ -140,6 +140,7 @@ def another_variable() -> Iterator[None]:
 @pytest.mark.parametrize(
     "change", [rotating_otherwise, another_method, another_activation, another_softmax, another_variable]
 )
+@pytest.mark.mostly_slow(2)
 def test_what_changes_upstream_in_the_process_has_its_models_run_and_nothing_kept(
     place: RunPlace, change: object
 ) -> None:

@@ -59,6 +59,7 @@ def desk(project: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return copy(project, "desk")
 
 
+@pytest.mark.slow
 def test_another_checkout_runs_nothing(desk: Workspace, project: Workspace) -> None:
     assert rerun(desk) == []
     results = [result for result in run_gate(desk) if result.check == "counted"]
@@ -90,6 +91,7 @@ def test_another_user_with_another_path_home_and_folder_runs_nothing(
     assert rerun(fourth) == []
 
 
+@pytest.mark.slow
 def test_upstream_elsewhere_with_the_same_contents_is_the_same(
     desk: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -117,13 +119,14 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_what_differs_has_it_run(desk: Workspace, name: str) -> None:
     edit, expected = EDITS[name]
     edit(desk)
     assert rerun(desk) == expected
 
 
+@pytest.mark.slow
 def test_variables_and_packages_that_may_differ_are_named(
     project: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -139,7 +142,7 @@ def test_variables_and_packages_that_may_differ_are_named(
 
 
 @pytest.mark.parametrize("name", ["HOME", "CI", "http_proxy"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_variable_that_the_project_names_counts(
     project: Workspace, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -191,6 +194,7 @@ POISONS = {
 }
 
 
+@pytest.mark.slow
 def test_entries_that_are_signed_and_wrong_are_not_believed(desk: Workspace, tmp_path: Path) -> None:
     files = [file for file in shared_files(tmp_path) if b'"names":{}' in file.read_bytes()]
     bodies = [file.read_bytes() for file in files]
@@ -216,6 +220,7 @@ def test_spoilt_files_are_not_there(tmp_path: Path, name: str) -> None:
     assert found is None or decode(found, Entry) is None
 
 
+@pytest.mark.slow
 def test_files_that_changed_places_are_not_believed(desk: Workspace, tmp_path: Path) -> None:
     files = shared_files(tmp_path)
     bodies = [file.read_bytes() for file in files]

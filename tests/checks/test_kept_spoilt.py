@@ -163,6 +163,7 @@ def test_a_clock_that_goes_backwards_changes_nothing(project: Workspace, monkeyp
 
 
 @pytest.mark.parametrize("place", [".patchgen_cache", ".patchgen_cache/checks"])
+@pytest.mark.mostly_slow(1)
 def test_a_file_where_the_folder_should_be_keeps_nothing_and_ends_nothing(project: Workspace, place: str) -> None:
     shutil.rmtree(project.root / place)
     (project.root / place).write_text("")

@@ -54,7 +54,7 @@ def verdicts() -> Any:
 
 
 @pytest.mark.parametrize("spec", HERE, ids=lambda spec: spec.label)
-@pytest.mark.mostly_slow(6)
+@pytest.mark.slow
 def test_kernels_that_run_here_are_right(verdicts: Any, spec: KernelSpec) -> None:
     verdict = verdicts[spec.label]
     assert verdict["errors"] == []
@@ -65,6 +65,7 @@ def test_kernels_that_run_here_are_right(verdicts: Any, spec: KernelSpec) -> Non
 
 
 @pytest.mark.parametrize("spec", [spec for spec in DEFAULTS if spec.name == "npu"], ids=lambda spec: spec.label)
+@pytest.mark.slow
 def test_kernels_of_an_npu_are_right_with_plain_torch_in_the_place_of_torch_npu(
     verdicts: Any, spec: KernelSpec
 ) -> None:

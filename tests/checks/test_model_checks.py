@@ -202,6 +202,7 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.mostly_slow(1)
 def test_a_run_that_is_ended_leaves_no_model_running(copy: Copy, number: signal.Signals) -> None:
     (copy.folder / CONVERTER).write_text(HANGING, encoding="utf-8")
     process = copy.start("converter", "zoo")
@@ -231,6 +232,7 @@ def is_held(path: Path) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_what_the_optional_package_of_another_machine_lacks_is_skipped(copy: Copy) -> None:
     """Which fails where the package is not declared: see ``lacks`` above."""
     copy.edit(CONVERTER, "from patchgen_core", "import torch_npu\nfrom patchgen_core")
@@ -291,6 +293,7 @@ def test_kernels_of_the_project_are_checked_with_those_that_are_there(copy: Copy
     assert 0 < figures["rms_norm-standard-ours"]["float32 gradient of weight"] < 1
 
 
+@pytest.mark.slow
 def test_kernels_that_cannot_be_registered_are_one_failing_item(copy: Copy) -> None:
     (copy.root / "zoo/kernels.py").write_text("import no_such_package\n", encoding="utf-8")
     copy.settings('kernels = ["zoo.kernels"]')

@@ -177,6 +177,7 @@ def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:
     assert "RuntimeError" in models.said("hungers")
 
 
+@pytest.mark.slow
 def test_what_takes_the_process_down_is_one_failure(models: Models, artifacts: dict[str, Artifact]) -> None:
     before = models["good"]
     said = models.said("crashes")

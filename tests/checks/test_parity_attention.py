@@ -73,7 +73,7 @@ def test_a_patch_of_attention_is_run_with_the_other_implementations(work: Worksp
         pytest.param(attention(arguments="sliding_window=3, **kwargs"), "padded, flash attention", id="a window"),
     ],
 )
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: str, batch: str) -> None:
     (problem,) = compare(work, patch).errors
     assert "look at the patch of 'LlamaAttention.forward'" in problem.message
@@ -81,7 +81,7 @@ def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: st
 
 
 @pytest.mark.parametrize(("given", "is_right"), [("sliding_window=self.sliding_window, ", True), ("", False)])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_windows_that_a_configuration_may_have_are_given_to_flash_attention(
     work: Workspace, given: str, is_right: bool
 ) -> None:
@@ -94,12 +94,14 @@ def test_windows_that_a_configuration_may_have_are_given_to_flash_attention(
     assert all("padded, flash attention, sliding_window=5" in problem.hint for problem in problems)
 
 
+@pytest.mark.slow
 def test_a_length_that_a_gpu_would_leave_tokens_out_for_is_red(work: Workspace) -> None:
     (problem,) = compare(work, attention(arguments="**{**kwargs, 'max_length_q': 3}")).errors
     assert "packed by lengths, flash attention" in problem.message
     assert "max_seqlen_q is 3, but a sequence has 6 tokens" in problem.message
 
 
+@pytest.mark.slow
 def test_a_patch_that_attention_cannot_matter_to_runs_as_training_does(work: Workspace) -> None:
     mlp = """
 @config.override_method("LlamaMLP.forward")

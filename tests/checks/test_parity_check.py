@@ -137,6 +137,7 @@ def test_figures_of_a_failure_come_along(port):
     assert any("model.layers.1.mlp.down_proj" in cell for table in tables for row in table.rows for cell in row)
 
 
+@pytest.mark.slow
 def test_upstreams_own_chance_is_no_difference_and_hides_no_larger_one(port):
     times = "(1.0 + 0.5 * (self.__dict__.update(calls=vars(self).get('calls', 0) + 1) or vars(self)['calls'] % 2))"
     changing = f"{MLP} * {times}"
@@ -150,6 +151,7 @@ def test_upstreams_own_chance_is_no_difference_and_hides_no_larger_one(port):
     assert wrong.check(level="quick", dtypes=("float32",)).errors
 
 
+@pytest.mark.slow
 def test_other_bits_need_a_tolerance(port):
     reordered = (MLP, "down_proj = self.down_proj(3.0 * (self.act_fn(self.gate_proj(x)) * self.up_proj(x) / 3.0))")
     made = port(reordered, targets=("LlamaMLP.forward",))
@@ -276,6 +278,7 @@ def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
     assert made.check(implementation="eager").errors == ()
 
 
+@pytest.mark.slow
 def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(port):
     made = port((MLP, MLP.replace(" * ", " + ")), targets=("LlamaMLP.forward",))
     verdict = made.check()
@@ -286,6 +289,7 @@ def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(p
     assert any("The same in LlamaForSequenceClassification" in problem.hint for problem in verdict.errors)
 
 
+@pytest.mark.slow
 def test_heads_are_registered_by_the_module_that_their_folder_has_for_another_device(port, monkeypatch):
     from transformers import LlamaConfig
 

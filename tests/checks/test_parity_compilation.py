@@ -19,6 +19,7 @@ def mlp_forward(self, x):
 BRANCH = "if hidden.max() > 1e4:\n        hidden = hidden.clamp(max=1e4)"
 
 
+@pytest.mark.slow
 def test_a_patch_that_breaks_the_graph_is_red_where_it_does(work: Workspace) -> None:
     result = compare(work, MLP.format(BRANCH))
     (problem,) = result.errors

@@ -130,6 +130,7 @@ def test_a_project_may_have_a_folder_of_a_librarys_name(tmp_path: Path) -> None:
     assert why_declined(raised.value) == ""
 
 
+@pytest.mark.slow
 def test_the_loss_of_a_classifier_is_that_of_its_problem(work: Workspace) -> None:
     single = "loss = nn.functional.cross_entropy(pooled_logits, labels.long().flatten()[: len(logits)])"
     (problem,) = compare(work, LAST_TOKEN.format(loss=single), preamble=CLASSIFIER).errors
@@ -137,6 +138,7 @@ def test_the_loss_of_a_classifier_is_that_of_its_problem(work: Workspace) -> Non
     assert "problem_type=multi_label_classification" in problem.hint
 
 
+@pytest.mark.slow
 def test_a_patch_that_reads_no_field_is_run_with_the_toy_alone(work: Workspace) -> None:
     patch = 'config.drop_decorators("LlamaRMSNorm", "use_kernel_forward_from_hub")'
     assert not any("configuration is varied" in note for note in compare(work, patch, preamble=PREAMBLE).notes)

@@ -20,6 +20,7 @@ def mlp_forward(self, x):
 """
 
 
+@pytest.mark.slow
 def test_a_model_that_computes_something_else_in_evaluation_is_red(work: Workspace) -> None:
     result = compare(work, ONLY_IN_EVALUATION)
     (problem,) = result.errors

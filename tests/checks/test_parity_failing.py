@@ -154,7 +154,7 @@ def test_the_right_patches_agree(work: Workspace) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name: str) -> None:
     text, right, wrong, target, shown = CASES[name]
     assert text.count(right) == 1
@@ -213,6 +213,7 @@ def test_generate_that_is_given_what_a_patch_does_not_take_is_told_at_that_one(w
     assert problem.target == "Qwen2_5_VLForConditionalGeneration.forward"
 
 
+@pytest.mark.slow
 def test_the_patch_of_another_head_is_not_named(work: Workspace) -> None:
     sequence = """
 @config.override_method("LlamaForSequenceClassification.forward")
@@ -276,6 +277,7 @@ def test_module_that_gives_other_places_is_where_they_part_whatever_their_dtype(
     assert ComparedRuns(short, eager, None, 0.0).find_first() == ("attention", "indexer")
 
 
+@pytest.mark.slow
 def test_small_difference_that_every_draw_of_parameters_shows_is_red(work: Workspace) -> None:
     text = """
 @config.override_method("LlamaMLP.forward")

@@ -81,6 +81,7 @@ def test_what_a_models_collate_function_gives_is_what_forward_would_make(
     assert "'videos first, with metadata'" in f"{problem.message} {problem.hint}"
 
 
+@pytest.mark.slow
 def test_upstreams_own_text_is_green(work: Workspace) -> None:
     same = "image_embeds = torch.cat("
     assert compare(work, edited("Qwen2_5_VLModel.forward", {same: same}), preamble=QWEN2_5_VL).errors == ()

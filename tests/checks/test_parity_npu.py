@@ -56,6 +56,7 @@ def test_one_activation_for_all_on_an_npu_is_red(work: Workspace) -> None:
     assert "'padded, operators of an NPU, hidden_act=gelu_pytorch_tanh'" in problem.hint
 
 
+@pytest.mark.slow
 def test_dropout_on_an_npu_alone_is_red(work: Workspace) -> None:
     dropped = "torch.nn.functional.dropout(torch_npu.npu_swiglu(gate_up, dim=-1), self.config.attention_dropout)"
     text = MLP.format(halves="self.gate_proj(x), self.up_proj(x)")

@@ -47,6 +47,7 @@ def play(work: Workspace, example: Example) -> CheckResult:
 
 
 @EVERY_RULE
+@pytest.mark.mostly_slow(2)
 def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None:
     verdict = play(work, rule.failing)
     problems = [problem for problem in found(verdict) if problem.code == rule.code]
@@ -58,7 +59,7 @@ def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None
 
 
 @EVERY_RULE
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
     verdict = play(work, rule.passing)
     assert {problem.code for problem in found(verdict)} <= {"PG303"} - {rule.code}
@@ -113,7 +114,7 @@ def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
         ("count: int\nif x.dim() == 7:\n    count: int\n    # nothing\n    pass\n", []),
     ],
 )  # fmt: skip
-@pytest.mark.mostly_slow(3)
+@pytest.mark.slow
 def test_which_lines_count(work: Workspace, text: str, lines: list[str]) -> None:
     body = textwrap.indent(text, "    ")
     config = f"""
@@ -150,6 +151,7 @@ def forward(self, x):
     assert "Ranks of a group run them" in problem.hint
 
 
+@pytest.mark.slow
 def test_lines_for_a_value_that_ranks_alone_set_are_a_warning(work: Workspace) -> None:
     text = f"""
 @config.override_method("LlamaMLP.forward")
@@ -186,7 +188,7 @@ def prepare_inputs_for_generation(self, input_ids, **kwargs):
 @pytest.mark.parametrize(
     ("condition", "is_error"), [("torch.distributed.is_initialized()", False), ("x.dim() == 7", True)]
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_method_that_only_ranks_call_is_a_warning(work: Workspace, condition: str, is_error: bool) -> None:
     text = f"""
 @config.override_method("LlamaMLP.dummy_forward", add=True)
@@ -254,7 +256,7 @@ def forward(self, x):
         'if slots["mlp"].bound_kernel is not None:\n    x = x * 2\n',
     ],
 )
-@pytest.mark.mostly_slow(2)
+@pytest.mark.slow
 def test_what_a_slot_decides_is_left_to_other_implementations(work: Workspace, text: str) -> None:
     assert missed(compare(work, with_slots(text), "eager")) == []
 
@@ -268,6 +270,7 @@ def test_what_a_slot_decides_is_left_to_other_implementations(work: Workspace, t
     ],
     ids=["behind it", "elif", "inside"],
 )  # fmt: skip
+@pytest.mark.mostly_slow(1)
 def test_the_side_that_a_slot_chooses_here_is_looked_at(work: Workspace, text: str, lines: list[str]) -> None:
     assert missed(compare(work, with_slots(text), "eager")) == lines
 
@@ -322,6 +325,7 @@ def test_allowance_is_for_its_target_alone(work: Workspace) -> None:
     assert idle.location.line == line_of(work, "config.allow")
 
 
+@pytest.mark.slow
 def test_nothing_is_idle_where_the_models_part(work: Workspace) -> None:
     allowing = 'config.allow("PG301", "seldom used")\nconfig.allow("PG201", "of another check")\n'
     broken = CHUNKS.format(then=OTHER).replace("* self.up", "+ self.up")
@@ -350,6 +354,7 @@ def test_settings_choose(work: Workspace, settings: str, codes: list[str]) -> No
     assert sorted({problem.code for problem in found(verdict)}) == codes
 
 
+@pytest.mark.slow
 def test_heads_without_patches_are_allowed_by_their_base_model(work: Workspace) -> None:
     allowing = 'config.allow("PG303", "never trained", "LlamaModel")\n'
     verdict = judged(work, allowing + CHUNKS.format(then="raise ValueError"), WHOLE)

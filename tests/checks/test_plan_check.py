@@ -75,6 +75,7 @@ def test_experts_that_do_not_divide_by_the_declared_size_are_red() -> None:
     assert "the 8 ranks" in told(check_plan(Qwen3MoeForCausalLM, plan(), qwen3_moe_config(12), {"ep": 8}))
 
 
+@pytest.mark.slow
 def test_a_size_is_applied_with_as_many_ranks_as_its_smallest_factor() -> None:
     verdict = check_plan(Qwen3MoeForCausalLM, plan(), qwen3_moe_config(9), {"ep": 9})
     assert (verdict.errors, verdict.figures["ranks"]) == ((), 3)

@@ -152,6 +152,7 @@ def a_rank_that_leaves(model: nn.Module, rank: int) -> None:
     dist.barrier()
 
 
+@pytest.mark.slow
 def test_a_rank_that_leaves_is_told() -> None:
     assert "rank 0 ends with exit code 3 before it is done" in told(meddled(a_rank_that_leaves))
 
@@ -168,6 +169,7 @@ def all_leave_quietly(model: nn.Module, rank: int) -> None:
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_a_rank_that_leaves_quietly_is_told() -> None:
     assert "the plan cannot be applied on 2 ranks: rank 0 ends with exit code 0 before" in told(
         meddled(leaves_quietly)
@@ -199,6 +201,7 @@ def group() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("group")
+@pytest.mark.slow
 def test_ranks_of_a_process_in_a_group_find_modules_on_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def results(work: Workspace, jobs: int | None, settings: Settings | None = None)
         session.close()
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_gives_the_same_results_in_the_same_order(several: Workspace) -> None:
     here, *others = ([replace(r, seconds=0.0) for r in results(several, jobs)] for jobs in (1, 2, 4))
     assert [result.name for result in here] == ["drift", "ahead"] * len(CONFIGS)

@@ -79,7 +79,7 @@ def test_jobs_of_the_command_run_everything_once_and_their_reports_merge(several
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_jobs_of_pytest_run_everything_once(
     several: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:

@@ -222,7 +222,7 @@ def test_colours_on_a_terminal_and_not_elsewhere(two: Workspace) -> None:
         ([], {"TTY_COMPATIBLE": "1"}),
     ],
 )
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(1)
 def test_summary_looks_the_same_where_it_is_all_there_is(
     gated: Workspace, arguments: list[str], environment: dict[str, str]
 ) -> None:

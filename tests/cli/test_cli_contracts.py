@@ -142,6 +142,7 @@ def test_drift_check_alone_runs_no_rules(defective: Workspace) -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.mostly_slow(2)
 def test_rules_are_chosen_by_codes_and_beginnings_of_codes(
     defective: Workspace, arguments: list[str], codes: list[str]
 ) -> None:
@@ -179,6 +180,7 @@ def test_choice_that_is_none(defective: Workspace) -> None:
     ],
     ids=" ".join,
 )
+@pytest.mark.mostly_slow(3)
 def test_choice_in_the_wrong_place_is_a_usage_error(defective: Workspace, arguments: list[str]) -> None:
     done = defective.patchgen(*arguments)
     assert done.returncode == 2

@@ -105,6 +105,7 @@ def test_without_versions_the_base_and_what_is_at_hand(shop: Workspace) -> None:
     assert done.stdout.rstrip().endswith("1 config: none breaks in 1.3.")
 
 
+@pytest.mark.slow
 def test_without_versions_and_online_the_base_and_the_latest(shop: Workspace) -> None:
     done = shop.patchgen("matrix", "--package", "acme", "--no-bisect")
     assert done.stdout.splitlines()[0].split() == ["1.0", "2.0"]

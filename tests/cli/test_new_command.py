@@ -119,6 +119,7 @@ def test_writes_a_folder_that_the_gate_finds_clean(site: Workspace) -> None:
     assert "same" in site.patchgen("new", "toy", "--force").stdout
 
 
+@pytest.mark.slow
 def test_config_reads_as_if_written_by_hand(site: Workspace) -> None:
     site.patchgen("new", "toy", "--no-generate")
     assert written(site) == sorted(FILES)
@@ -137,6 +138,7 @@ def test_config_reads_as_if_written_by_hand(site: Workspace) -> None:
     assert "from proj.models.toy.parallel_plan import get_parallel_plan" in text
 
 
+@pytest.mark.slow
 def test_what_goes_beside_the_config(site: Workspace) -> None:
     site.patchgen("new", "toy")
     init, converter, plan = ((site.models / "toy" / name).read_text() for name in FILES[1:])
@@ -166,6 +168,7 @@ def test_writes_all_or_nothing(site: Workspace) -> None:
     assert "cannot be read" in done.stderr
 
 
+@pytest.mark.slow
 def test_dry_run_shows_and_writes_nothing(site: Workspace) -> None:
     done = site.patchgen("new", "toy", "--dry-run")
     assert (done.returncode, list(site.models.rglob("*"))) == (0, [])
@@ -189,6 +192,7 @@ def test_unknown_model_types_get_the_nearest(site: Workspace) -> None:
     assert done.stderr == "error: transformers has no model type 'toyy'\n  Did you mean 'toy' or 'toy-too'?\n"
 
 
+@pytest.mark.slow
 def test_a_type_with_the_classes_of_another_one_gets_its_own_folder(site: Workspace) -> None:
     done = site.patchgen("new", "toy-too")
     assert done.returncode == 0, done.stderr

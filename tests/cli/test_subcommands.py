@@ -97,6 +97,7 @@ NAMED += [(subcommand, "folder") for subcommand in ("fix", "gate --checks drift"
 
 
 @pytest.mark.parametrize(("subcommand", "name"), NAMED)
+@pytest.mark.mostly_slow(4)
 def test_configs_are_named_by_module_file_folder_or_node_id(two: Workspace, subcommand: str, name: str) -> None:
     two.patchgen("--all")
     done = two.patchgen(*subcommand.split(), NAMES[name], "--json")
@@ -112,6 +113,7 @@ def test_gate_runs_the_one_item_of_a_node_id(two: Workspace) -> None:
     assert (done.returncode, done.stderr.partition("\n  ")[2]) == (2, "Did you mean 'drift'?\n")
 
 
+@pytest.mark.slow
 def test_a_path_brings_its_project(two: Workspace, tmp_path_factory: pytest.TempPathFactory) -> None:
     two.patchgen("--all")
     elsewhere = tmp_path_factory.mktemp("elsewhere")

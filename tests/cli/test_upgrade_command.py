@@ -110,6 +110,7 @@ def mix(red, green, blue, white, black):
 """
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_with_any_hash_seed(upgraded: Upgraded) -> None:
     """Sets of strings are ordered differently in each of these."""
     upgraded.work.upstream(MIXED)

@@ -66,6 +66,7 @@ def answer(terminal: Terminal, *keys: str) -> None:
         terminal.type(key)
 
 
+@pytest.mark.slow
 def test_side_is_taken_and_the_rest_accepted(deciding: Deciding) -> None:
     terminal = deciding.terminal()
     shown = terminal.until("[m] mine")
@@ -136,6 +137,7 @@ path.write_text("\\n".join(lines).replace("kept * 3", "kept * 6"))
 """
 
 
+@pytest.mark.slow
 def test_text_is_edited_until_it_is_one(deciding: Deciding, tmp_path: Path) -> None:
     editor = tmp_path / "editor.py"
     editor.write_text(EDITOR)
@@ -261,6 +263,7 @@ def test_nobody_to_ask_is_an_error(deciding: Deciding, capsys: pytest.CaptureFix
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_conflict_that_was_solved_once_is_proposed_for_its_sibling(deciding: Deciding) -> None:
     work = deciding.work
     text = deciding.config.read_text()
@@ -315,6 +318,7 @@ def editing(deciding: Deciding) -> Deciding:
     return deciding
 
 
+@pytest.mark.slow
 def test_edit_with_a_conflict_is_edited_or_goes(editing: Deciding, tmp_path: Path) -> None:
     editor = tmp_path / "editor.py"
     code = "path.write_text(path.read_text().replace('kept * 1', 'kept * 2 + offset').replace('kept * 3', 'kept * 6'))"

@@ -43,6 +43,7 @@ def test_every_error_rule_is_measured() -> None:
     assert errors - {"PG200"} == set(BY_RULE)
 
 
+@pytest.mark.slow
 def test_configs_are_correct_before_they_are_broken(tmp_path: Path) -> None:
     configs = zoo_configs(tmp_path)
     (tmp_path / "models").mkdir()

@@ -246,6 +246,7 @@ at the margin
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.mostly_slow(8)
 def test_finding_names_the_line_of_the_code_itself(toy: Workspace, body: str) -> None:
     toy.config(body, preamble=f"{PREAMBLE}\nimport functools\nfrom {UPSTREAM} import Norm\n")
     ours, theirs = lines(toy)

@@ -48,7 +48,7 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("module", SAMPLE)
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_generating_gives_back_upstreams_tree(module: str, tmp_path: Path) -> None:
     result = sweep(f"transformers.models.{module}", tmp_path, every_method=True)
     assert result.unpatched == ""
@@ -58,7 +58,7 @@ def test_generating_gives_back_upstreams_tree(module: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("module", SAMPLE)
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_rules_find_nothing_in_upstreams_own_code(module: str, tmp_path: Path) -> None:
     found = contracts(f"transformers.models.{module}", tmp_path)
     assert [str(entry) for entry in sweep_findings.unexpected(found)] == []

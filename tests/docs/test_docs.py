@@ -48,9 +48,14 @@ SLOW = (
     "adding-a-model.md",
     "command-line.md",
     "deciding.md",
+    "from-a-fork.md",
+    "moving-over.md",
     "parallel.md",
     "plugin.md",
+    "reports.md",
     "runtime.md",
+    "service.md",
+    "thirty-forks.md",
     "upgrading.md",
 )
 BY_NAME = [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES]
@@ -300,6 +305,7 @@ def test_page_of_the_rules_is_what_they_say() -> None:
     assert page == rules_page(), "run 'python -m patchgen_core.checks.contract.pages > docs/rules.md'"
 
 
+@pytest.mark.slow
 def test_picture_of_the_red_run_shows_what_is_printed(tmp_path: Path) -> None:
     from tools.screenshot import PICTURE, draw
 

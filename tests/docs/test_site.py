@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,7 @@ def pages_of(entry: object) -> Iterator[str]:
             yield from pages_of(value)
 
 
+@functools.cache
 def anchors(page: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub and the site make them."""
     tokens = MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8"))

@@ -218,6 +218,7 @@ def test_release_candidate_makes_a_draft_and_none_makes_nothing(runner: Runner, 
     assert re.search(r"behind that:\*\*\n\n- \\#31 Norms are .* concerns 1 target: Norm.forward", told), told
 
 
+@pytest.mark.slow
 def test_history_that_does_not_have_the_releases_is_no_obstacle(runner: Runner, tmp_path: Path) -> None:
     history = History(tmp_path / "history", UPSTREAM_TEXT)
     runner.work.upstream(UPSTREAM_TEXT.replace("return x\n", "return x * 3\n"), version="2.0")
@@ -236,6 +237,7 @@ def test_page_and_repository_look_at_candidates_by_the_same_workflow() -> None:
     assert job["permissions"] == UPGRADE["jobs"]["pull-request"]["permissions"]
 
 
+@pytest.mark.slow
 def test_something_that_must_change_makes_a_draft(runner: Runner) -> None:
     runner.work.upstream("def rotate(x):\n    return -x\n", version="2.0")
     outputs = runner.upgrade()
@@ -253,7 +255,7 @@ def test_configuration_that_cannot_be_loaded_fails_the_job(runner: Runner) -> No
 @pytest.mark.parametrize(
     ("gate", "verdict"), [("patchgen --check", "green"), ("echo what failed; false; true", "red")]
 )
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_gate_is_told_first_in_the_text(runner: Runner, gate: str, verdict: str) -> None:
     runner.upgrade()
     install = 'test "$PACKAGE==$VERSION" = acme==2.0'
@@ -265,6 +267,7 @@ def test_gate_is_told_first_in_the_text(runner: Runner, gate: str, verdict: str)
     assert "\n### acme 1.0 → 2.0\n" in body
 
 
+@pytest.mark.slow
 def test_release_that_cannot_be_installed_is_a_red_gate(runner: Runner) -> None:
     runner.upgrade()
     runner.step("Gate", VERSION="2.0", IS_OPEN="false", INSTALL_RELEASE="false", GATE="true", RUN_URL="https://run")
@@ -297,6 +300,7 @@ def test_branch_is_pushed_anew_only_for_something_else(runner: Runner) -> None:
     assert runner.pushed("%H") != first
 
 
+@pytest.mark.slow
 def test_branch_that_somebody_has_pushed_to_is_left_alone(runner: Runner) -> None:
     runner.upgrade()
     runner.push()
@@ -309,6 +313,7 @@ def test_branch_that_somebody_has_pushed_to_is_left_alone(runner: Runner) -> Non
     assert runner.pushed() == "resolved by hand"
 
 
+@pytest.mark.slow
 def test_release_for_which_nothing_can_be_written_is_an_empty_commit(runner: Runner) -> None:
     runner.upgrade()
     (runner.out / "upgrade.patch").write_text("", encoding="utf-8")

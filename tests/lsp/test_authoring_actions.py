@@ -80,6 +80,7 @@ def test_unsaved_changes_are_not_written_over(work: Workspace, typist: Editor) -
     assert typist.texts[typist.uri(CONFIG)].endswith("# mine\n")
 
 
+@pytest.mark.slow
 def test_a_stale_signature_becomes_upstreams_and_the_body_stays(work: Workspace, typist: Editor) -> None:
     work.upstream(LONG)
     settle(work, COPY)

@@ -30,6 +30,7 @@ def applied(editor: Editor, action: types.CodeAction) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_a_slip_in_a_target_is_respelled(editor: Editor) -> None:
     text = editor.read(QWEN3)
     editor.open(QWEN3)

@@ -67,6 +67,7 @@ def rename(editor: Editor, piece: str, new: str) -> dict[str, str]:
     return {path: edited(editor.read(path), edit.changes[uri]) for uri, path in paths.items()}
 
 
+@pytest.mark.slow
 def test_a_shared_patch_gets_its_new_name_in_every_file(project: Editor) -> None:
     place = project.place(OWN, "replacement=norm_forward", 14)
     prepared = project.ask(types.TEXT_DOCUMENT_PREPARE_RENAME, types.PrepareRenameParams(**place))

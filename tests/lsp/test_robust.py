@@ -75,6 +75,7 @@ def test_a_config_is_executed_once_for_each_text_whatever_is_asked(
         assert len(count.read_text()) <= number * by_a_check
 
 
+@pytest.mark.slow
 def test_a_config_that_raises_is_told_at_its_line_and_mended_by_typing(work: Workspace, typist: Editor) -> None:
     work.upstream(UPSTREAM_TEXT)
     settle(work, PATCH)
@@ -118,6 +119,7 @@ def test_files_outside_any_project_and_files_that_are_none_are_left_alone(
     assert typist.messages == []
 
 
+@pytest.mark.slow
 def test_upstream_that_is_missing_is_told_and_found_once_it_is_installed(work: Workspace, typist: Editor) -> None:
     work.config(PATCH)
     [missing] = typist.open(CONFIG)

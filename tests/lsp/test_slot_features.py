@@ -55,6 +55,7 @@ def labels(editor: Editor, before: str, after: str) -> set[str]:
     return {item.label for item in items}
 
 
+@pytest.mark.slow
 def test_ops_and_variants_complete_in_code_in_quotes(slotted: Editor) -> None:
     slot = 'slot_norm = OpSlot("rms_norm", "standard")'
     assert {"rms_norm", "moe_experts"} <= labels(slotted, slot, 'slot_norm = OpSlot("')

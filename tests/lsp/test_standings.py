@@ -80,6 +80,7 @@ def hover(editor: Editor) -> str:
     return str(editor.ask(types.TEXT_DOCUMENT_HOVER, types.HoverParams(**place)).contents.value)
 
 
+@pytest.mark.slow
 def test_a_kept_result_is_shown_with_its_age_and_never_as_ok_once_something_changed(
     checked: Workspace, typist: Editor
 ) -> None:

@@ -113,15 +113,17 @@ def adapted() -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["torch.float16", "torch.bfloat16"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_interpreted_kernels_round_as_torch_does(adapted: Any, dtype: str) -> None:
     assert adapted["errors"][dtype] == 0
 
 
+@pytest.mark.slow
 def test_interpreted_kernels_compute_what_torch_does(adapted: Any) -> None:
     assert adapted["errors"]["torch.float32"] < 1e-7
 
 
+@pytest.mark.slow
 def test_switching_on_says_what_it_adapted_and_adapts_once(adapted: Any) -> None:
     first, second = adapted["notes"]
     assert [note for note in first if note.startswith("adapter: ")] == first[1:]
@@ -139,6 +141,7 @@ def test_kernels_that_do_not_compile_are_refused_by_the_adapted_interpreter() ->
 
 
 @pytest.mark.parametrize("then", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"])
+@pytest.mark.slow
 def test_too_late_is_refused(then: str) -> None:
     done = child(LATE.format(then=then))
     assert done.returncode != 0

@@ -91,7 +91,7 @@ def test_every_batch_trains_without_a_cache(model_type: str) -> None:
 
 
 @pytest.mark.parametrize(("class_name", "media"), BY_FAMILY.items())
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_a_family_with_rules_of_its_own_runs_on_its_media(class_name: str, media: list[str]) -> None:
     model_type = getattr(transformers, class_name).config_class.model_type
     toy, made = toy_of(model_type, class_name), batches_of(model_type, class_name)
@@ -208,6 +208,7 @@ def test_sequences_that_transformers_does_not_keep_apart_are_not_packed(model_ty
 
 
 @pytest.mark.parametrize("model_type", [*TEXT, *PICTURES])
+@pytest.mark.mostly_slow(2)
 def test_special_tokens_do_not_occur_by_chance(model_type: str) -> None:
     for batch in batches_of(model_type).batches:
         if "input_ids" not in batch.inputs:

@@ -82,6 +82,7 @@ ODD = {
 
 class TestGenerated:
     @pytest.mark.parametrize("checkpointing", [None, {"use_reentrant": True}, {"use_reentrant": False}])
+    @pytest.mark.mostly_slow(1)
     def test_a_bound_model_computes_what_it_would_with_its_module_bound(self, qwen, checkpointing):
         model, follows = make_qwen(qwen), make_qwen(qwen)
         if checkpointing:

@@ -94,6 +94,7 @@ def test_a_kernel_that_takes_the_name_of_another_compiles_anew(module, counter):
     assert [factor(run) for run in runs.values()] == [9, 9]
 
 
+@pytest.mark.slow
 def test_kernels_of_one_function_that_differ_in_what_they_close_over(module, counter):
     for by in (5, 7):
         KERNEL_REGISTRY.register(KernelSpec(f"by{by}", "scale", "standard", lambda by=by: lambda x: x * by))
@@ -131,7 +132,7 @@ def test_one_compiled_function_of_several_models(module, counter):
 
 @pytest.mark.parametrize("own", [True, False], ids=["model", "module"])
 @pytest.mark.parametrize("part", ["whole", "layer", "wrapped layer"])
-@pytest.mark.mostly_slow(2)
+@pytest.mark.slow
 def test_a_model_that_was_compiled_in_place_before_it_is_bound(module, counter, part, own):
     model = module.Net()
     if part == "wrapped layer":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from rank_sums import sum_over_ranks
 from torch import Tensor, nn
@@ -71,5 +72,6 @@ def tower() -> None:
         torch.testing.assert_close(sum_over_ranks(mine), gradient)
 
 
+@pytest.mark.slow
 def test_a_tower_over_slices_of_patches_is_that_over_all_of_them(ranks):
     ranks(2, tower)

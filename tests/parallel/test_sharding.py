@@ -204,6 +204,7 @@ def test_a_mixture_trains_as_on_one_process(ranks, count, sizes):
     ranks(count, compare_training, "qwen3_moe", sizes, PLAN)
 
 
+@pytest.mark.slow
 def test_experts_with_biases_and_no_room_for_other_ranks_experts_train_as_on_one_process(ranks):
     ranks(2, compare_training, "gpt_oss", {"ep_size": 2}, GPT_OSS_PLAN)
 

@@ -46,6 +46,7 @@ def test_stopping_at_the_first_failure_tells_what_did_not_run(red: Workspace, py
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.mostly_slow(1)
 def test_stopping_after_some_failures_tells_what_did_not_run(
     work: Workspace, pytester: pytest.Pytester, workers: str
 ) -> None:
@@ -62,7 +63,7 @@ def test_stopping_after_some_failures_tells_what_did_not_run(
 
 
 @both
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_last_failed_and_failed_first(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     path = red.models / "toy/also_gpu_patch_gen_config.py"
     path.write_text((red.models / "toy/toy_gpu_patch_gen_config.py").read_text().replace("_toy_gpu", "_also"))
@@ -77,6 +78,7 @@ def test_last_failed_and_failed_first(red: Workspace, pytester: pytest.Pytester,
     first.assert_outcomes(failed=1, passed=6)
 
 
+@pytest.mark.slow
 def test_stepwise_goes_on_where_it_stopped(red: Workspace, pytester: pytest.Pytester) -> None:
     run(pytester, red, "--patchgen", "--sw").assert_outcomes(failed=1)
     red.patchgen("--check", "--fix")
@@ -116,6 +118,7 @@ def test_collect_only_lists_the_checks_and_does_none(red: Workspace, pytester: p
     assert generated(red).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_columns_are_in_the_order_of_the_checks_whatever_ran_first(work: Workspace, pytester: pytest.Pytester) -> None:
     edit(make_several(work)[0])
     result = run(pytester, work, "--patchgen", "-v", "--deselect", "proj/models/a/m0_gpu_patch_gen_config.py::drift")
@@ -126,6 +129,7 @@ def test_columns_are_in_the_order_of_the_checks_whatever_ran_first(work: Workspa
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_a_run_without_a_terminal_is_red_as_well(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     report = red.root / "report.json"
     arguments = ["-p", "no:terminal", "-p", "no:cacheprovider", "-n", workers, f"--patchgen-report={report}"]
@@ -136,6 +140,7 @@ def test_a_run_without_a_terminal_is_red_as_well(red: Workspace, pytester: pytes
 
 
 @both
+@pytest.mark.slow
 def test_quiet(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, red, "--patchgen", "-q", "-n", workers)
     summary, command, other = section(str(result.stdout), "patchgen")
@@ -147,6 +152,7 @@ def test_quiet(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result.stdout.fnmatch_lines([f"FAILED {DRIFT} - edited by hand: rotate changed"])
 
 
+@pytest.mark.slow
 def test_neither_header_nor_summary(red: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, red, "--patchgen", "--no-header", "--no-summary")
     result.stdout.no_fnmatch_line("patchgen: *")
@@ -155,6 +161,7 @@ def test_neither_header_nor_summary(red: Workspace, pytester: pytest.Pytester) -
 
 
 @both
+@pytest.mark.slow
 def test_durations_name_the_checks(gated: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, gated, "--patchgen", "--durations=0", "-vv", "-n", workers)
     result.stdout.fnmatch_lines([f"*s call * {IMPORT}"])
@@ -201,6 +208,7 @@ def test_a_check_that_hangs_fails_by_timeout(gated: Workspace, pytester: pytest.
     result.stdout.fnmatch_lines([f"FAILED {CONFIG}::harm - Failed: Timeout*"])
 
 
+@pytest.mark.slow
 def test_a_check_that_a_worker_is_ended_for_by_timeout_fails(gated: Workspace, pytester: pytest.Pytester) -> None:
     write_harm(gated, "time.sleep(600)", "::harm")
     result = run(pytester, gated, "--patchgen", "--timeout-method=thread", "-n", "1")
@@ -224,7 +232,7 @@ def test_an_import_that_hangs_fails_by_timeout_and_the_next_one_works(
 
 
 @both
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_coverage_of_something_else(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     red.write("tests/test_it.py", "import helper\n\ndef test_it() -> None:\n    assert helper.two() == 2\n")
     red.write("tests/helper.py", "def two():\n    return 2\n\n\ndef three():\n    return 3\n")
@@ -247,12 +255,14 @@ def test_the_order_does_not_matter(work: Workspace, pytester: pytest.Pytester, s
 
 
 @both
+@pytest.mark.slow
 def test_a_check_that_is_run_again_is_one_result(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, red, "--patchgen", "--reruns", "1", "-n", workers)
     result.stdout.fnmatch_lines(["*1 failed, 3 passed, 1 rerun in *"])
     result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
 
 
+@pytest.mark.slow
 def test_a_check_that_passes_when_it_is_run_again_is_green(gated: Workspace, pytester: pytest.Pytester) -> None:
     write_harm(gated, "seen = Path('seen').exists(); Path('seen').touch(); assert seen")
     result = run(pytester, gated, "--patchgen", "--reruns", "1")

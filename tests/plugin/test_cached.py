@@ -46,7 +46,7 @@ def test_command_and_sessions_share_results(pytester: pytest.Pytester, gated: Wo
 
 
 @pytest.mark.parametrize("changed", ["nothing", "config", "module", "diff", "broken"])
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_session_says_what_one_without_the_cache_says(
     pytester: pytest.Pytester, gated: Workspace, changed: str
 ) -> None:
@@ -73,6 +73,7 @@ def test_without_the_cache_nothing_is_kept(pytester: pytest.Pytester, gated: Wor
     assert not Cache(gated.project).folder.exists()
 
 
+@pytest.mark.slow
 def test_fix_is_kept_for_the_next_session(pytester: pytest.Pytester, gated: Workspace) -> None:
     edit(generated(gated))
     run(pytester, gated, *DRIFT, "--patchgen-fix")

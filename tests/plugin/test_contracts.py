@@ -94,6 +94,7 @@ def test_finding_fails_the_item_with_both_places_and_what_to_do(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_warnings_are_shown_and_leave_the_item_green(
     gated: Workspace, pytester: pytest.Pytester, workers: str
 ) -> None:
@@ -152,6 +153,7 @@ def test_every_config_of_a_file_is_examined(gated: Workspace, pytester: pytest.P
         ('select = ["PG202"]', "failed"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_project_chooses_rules(gated: Workspace, pytester: pytest.Pytester, line: str, outcome: str) -> None:
     settle(gated, MISFIT)
     settings(gated, line)
@@ -161,6 +163,7 @@ def test_project_chooses_rules(gated: Workspace, pytester: pytest.Pytester, line
 @pytest.mark.parametrize(
     "arguments", [["--patchgen"], ["--patchgen-checks=contract"], [CONTRACT], ["--patchgen", "-n", "1"]], ids=" ".join
 )
+@pytest.mark.mostly_slow(1)
 def test_settings_that_name_no_rule_are_a_usage_error_before_anything_runs(
     gated: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:
@@ -265,7 +268,7 @@ MOVED = "PG215 upstream changed 'Norm.forward', which this config replaces (acme
 
 @both
 @pytest.mark.parametrize("order", [[DRIFT, CONTRACT], [CONTRACT, DRIFT]], ids=["drift first", "contract first"])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_fixing_tells_what_upstream_changed_under_the_patches(
     gated: Workspace, pytester: pytest.Pytester, workers: str, order: list[str]
 ) -> None:
@@ -291,6 +294,7 @@ def test_fixing_tells_what_upstream_changed_under_the_patches(
     ],
     ids=["allowed", "not checked"],
 )
+@pytest.mark.mostly_slow(1)
 def test_fixing_is_silent_of_what_is_allowed_or_not_checked(
     gated: Workspace, pytester: pytest.Pytester, config: str, arguments: list[str]
 ) -> None:
@@ -311,6 +315,7 @@ def record_of(work: Workspace, check: str = "contract") -> dict[str, Any]:
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_report_as_json_has_findings_with_both_places(
     gated: Workspace, pytester: pytest.Pytester, workers: str
 ) -> None:
@@ -331,6 +336,7 @@ def test_report_as_json_has_findings_with_both_places(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_report_as_markdown_has_findings_and_warnings(
     gated: Workspace, pytester: pytest.Pytester, workers: str
 ) -> None:
@@ -348,6 +354,7 @@ def test_report_as_markdown_has_findings_and_warnings(
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_github_shows_findings_at_the_configs_line(gated: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     settle(gated, f"{MISFIT}\n{NEEDLESS}")
     environment = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(gated.root)}
@@ -361,6 +368,7 @@ def test_github_shows_findings_at_the_configs_line(gated: Workspace, pytester: p
     ]
 
 
+@pytest.mark.slow
 def test_reports_of_two_jobs_merge_to_one_with_the_findings(gated: Workspace, pytester: pytest.Pytester) -> None:
     settle(gated, f"{MISFIT}\n{NEEDLESS}")
     run(pytester, gated, "--patchgen-report=1.json", "-k", "contract")
@@ -371,6 +379,7 @@ def test_reports_of_two_jobs_merge_to_one_with_the_findings(gated: Workspace, py
     assert ([e["code"] for e in found["errors"]], [w["code"] for w in found["warnings"]]) == (["PG202"], ["PG214"])
 
 
+@pytest.mark.slow
 def test_record_of_a_run_has_the_finding(gated: Workspace, pytester: pytest.Pytester) -> None:
     settle(gated, MISFIT)
     texts = []

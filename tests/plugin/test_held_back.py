@@ -30,6 +30,7 @@ def codes(work: Workspace) -> list[str]:
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_known_findings_are_held_back(recorded: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, recorded, "--patchgen", "-n", workers)
     result.assert_outcomes(passed=4)
@@ -40,6 +41,7 @@ def test_known_findings_are_held_back(recorded: Workspace, pytester: pytest.Pyte
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_a_new_finding_fails_alone(recorded: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     settle(recorded, f"# a line that moves the others\n{DEFECTS}{SECOND_DEFECT}")
     result = run(pytester, recorded, "--patchgen", "-n", workers)
@@ -51,6 +53,7 @@ def test_a_new_finding_fails_alone(recorded: Workspace, pytester: pytest.Pyteste
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_what_is_gone_leaves_the_file_with_fix(recorded: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     settle(recorded, DEFECTS.partition("\n")[2])
     result = run(pytester, recorded, "--patchgen", "-n", workers)
@@ -69,6 +72,7 @@ def test_what_is_gone_leaves_the_file_with_fix(recorded: Workspace, pytester: py
 
 
 @both
+@pytest.mark.mostly_slow(1)
 def test_findings_of_a_deleted_config_leave_the_file(
     recorded: Workspace, pytester: pytest.Pytester, workers: str
 ) -> None:

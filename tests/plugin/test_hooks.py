@@ -225,6 +225,7 @@ SUMMARY = f"FAILED {DRIFT} - edited by hand: Norm.forward changed"
 
 
 @pytest.mark.parametrize("option", ["--tb=auto", "--tb=short", "--tb=long", "-q", "-v"])
+@pytest.mark.mostly_slow(2)
 def test_verdict_has_no_traceback(red: Workspace, pytester: pytest.Pytester, option: str) -> None:
     result = run(pytester, red, "--patchgen", option)
     result.stdout.fnmatch_lines(["*_ toy_gpu_patch_gen_config::drift _*", *VERDICT, "*= patchgen =*", SUMMARY])

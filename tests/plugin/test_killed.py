@@ -203,7 +203,7 @@ def test_a_killed_run_leaves_no_import_behind(gated: Workspace, workers: str) ->
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_run_in_several_processes_leaves_none_of_them(gated: Workspace, by: int) -> None:
     gated.config(PATCH, "clean/clean_gpu_patch_gen_config.py")
     fix(gated.check())
@@ -216,7 +216,7 @@ def test_a_run_in_several_processes_leaves_none_of_them(gated: Workspace, by: in
 
 
 @both
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_an_interrupt_tells_what_did_not_run(gated: Workspace, workers: str) -> None:
     write_harm(gated, "open(os.environ['STARTED'], 'w').close(); time.sleep(600)")
     process = start(gated, "--patchgen", "-n", workers, "--dist=loadfile")

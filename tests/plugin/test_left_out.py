@@ -44,6 +44,7 @@ def special(gated: Workspace, pytester: pytest.Pytester) -> Workspace:
     return gated
 
 
+@pytest.mark.slow
 def test_files_of_configs_that_a_hook_names_are_no_orphans(special: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, special, "--patchgen-prune")
     assert result.ret == pytest.ExitCode.OK
@@ -102,6 +103,7 @@ def test_paths_in_addopts_do_not_narrow_the_gate(gated: Workspace, pytester: pyt
     run(pytester, gated, "--patchgen", "--override-ini=addopts=tests").assert_outcomes(passed=5)
 
 
+@pytest.mark.slow
 def test_project_inside_a_project_is_not_its_part(gated: Workspace, pytester: pytest.Pytester) -> None:
     text = '[tool.patchgen]\nsearch_root = "."\npackage_prefix = "inner"\nruff_isolated = true\n'
     gated.write("proj/models/inner/pyproject.toml", text)
@@ -112,6 +114,7 @@ def test_project_inside_a_project_is_not_its_part(gated: Workspace, pytester: py
     assert gated.check().exit_code == check(Selection(load_project(gated.models / "inner"))).exit_code == 0
 
 
+@pytest.mark.slow
 def test_failure_that_is_expected_is_told_as_that(gated: Workspace, pytester: pytest.Pytester) -> None:
     generated(gated).write_text(generated(gated).read_text().replace("return -x", "return x"))
     gated.write("conftest.py", XFAIL)

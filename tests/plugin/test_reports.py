@@ -96,6 +96,7 @@ def test_section_says_what_a_stopped_run_did_not_do(red: Workspace, pytester: py
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["serial", "xdist"])
+@pytest.mark.mostly_slow(1)
 def test_report_files(red: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     run(pytester, red, "--patchgen-report=../../new/report.json", *workers, cwd=red.models)
     path = red.root / "new/report.json"
@@ -155,6 +156,7 @@ def test_summary_of_a_job_that_cannot_be_written_is_no_crash(gated: Workspace, p
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["serial", "xdist"])
+@pytest.mark.mostly_slow(1)
 def test_file_that_is_not_utf8_is_reported(
     gated: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -217,6 +219,7 @@ def test_report_is_the_same_from_every_folder(red: Workspace, pytester: pytest.P
     [(), ("-n", "1"), ("-q",), ("-qq", "-n", "1"), ("-v", "--color=yes"), ("--tb=no", "-s"), ("-x",)],
     ids=" ".join,
 )
+@pytest.mark.mostly_slow(2)
 def test_github_gets_commands_at_the_beginning_of_a_line(
     red: Workspace, pytester: pytest.Pytester, arguments: tuple[str, ...]
 ) -> None:
@@ -253,6 +256,7 @@ def test_github_gets_the_warnings_of_configs_that_pass(gated: Workspace, pyteste
 
 
 @pytest.mark.parametrize("value", ["", "false"])
+@pytest.mark.mostly_slow(1)
 def test_elsewhere_there_are_no_commands_and_no_summary(red: Workspace, pytester: pytest.Pytester, value: str) -> None:
     summary = red.root / "summary.md"
     result = run(pytester, red, "--patchgen", GITHUB_ACTIONS=value, GITHUB_STEP_SUMMARY=str(summary))

@@ -169,6 +169,7 @@ def test_project_of_the_rootdir_counts_where_the_working_directory_has_none(
 
 
 @pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
+@pytest.mark.mostly_slow(1)
 def test_search_root_may_lie_outside_of_the_rootdir(
     project: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:
@@ -189,6 +190,7 @@ def test_paths_collect_only_what_they_name(project: Workspace, pytester: pytest.
 
 
 @pytest.mark.parametrize("folder", ["proj/models", "proj", "."])
+@pytest.mark.mostly_slow(1)
 def test_orphans_are_looked_for_where_the_whole_search_root_is_collected(
     project: Workspace, pytester: pytest.Pytester, folder: str
 ) -> None:
@@ -220,6 +222,7 @@ def test_no_item_of_that_name(project: Workspace, pytester: pytest.Pytester) -> 
 
 @pytest.mark.parametrize("arguments", [[CONFIG], ["--patchgen"]], ids=" ".join)
 @pytest.mark.parametrize("option", ["--override-ini=python_files=*.py", "--doctest-modules"])
+@pytest.mark.mostly_slow(2)
 def test_config_is_never_a_test_module(
     project: Workspace, pytester: pytest.Pytester, arguments: list[str], option: str
 ) -> None:
@@ -295,6 +298,7 @@ WRONG_CHOICES = {
 
 
 @pytest.mark.parametrize(("arguments", "said", "hint"), WRONG_CHOICES.values(), ids=WRONG_CHOICES)
+@pytest.mark.mostly_slow(2)
 def test_wrong_choice_of_checks(
     project: Workspace, pytester: pytest.Pytester, arguments: list[str], said: str, hint: str
 ) -> None:
@@ -327,6 +331,7 @@ BROKEN_TABLES = {
 
 @pytest.mark.parametrize(("line", "said"), BROKEN_TABLES.values(), ids=BROKEN_TABLES)
 @pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
+@pytest.mark.mostly_slow(2)
 def test_project_with_something_wrong_in_it(
     project: Workspace, pytester: pytest.Pytester, line: str, said: str, arguments: list[str]
 ) -> None:

@@ -21,6 +21,7 @@ LONG = " + ".join(f"x.part_{number}(number={number})" for number in range(4))
 
 
 @pytest.mark.parametrize("dist", ["load", "loadfile", "loadscope", "loadgroup", "worksteal"])
+@pytest.mark.mostly_slow(2)
 def test_every_check_runs_once_however_workers_share_them(
     gated: Workspace, pytester: pytest.Pytester, dist: str
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_check_that_each_worker_runs_is_one_result(gated: Workspace, pytester:
     result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
 
 
+@pytest.mark.slow
 def test_failures_have_the_colours_and_the_width_of_the_controllers_terminal(
     gated: Workspace, pytester: pytest.Pytester
 ) -> None:
@@ -157,6 +159,7 @@ def test_copies_of_a_clean_project_are_green(gated: Workspace, arguments: list[s
     assert "not collected" not in done.stdout
 
 
+@pytest.mark.mostly_slow(1)
 def test_copies_of_a_drifted_project_are_red_with_paths_of_the_project(gated: Workspace, arguments: list[str]) -> None:
     edit(generated(gated))
     report = gated.root.parent / "report.json"
@@ -169,6 +172,7 @@ def test_copies_of_a_drifted_project_are_red_with_paths_of_the_project(gated: Wo
     assert {result["path"] for result in results} == {CONFIG, "pyproject.toml"}
 
 
+@pytest.mark.slow
 def test_copies_are_checked_when_only_the_projects_settings_ask_for_it(gated: Workspace) -> None:
     edit(generated(gated))
     gated.write("tests/test_it.py", "def test_it() -> None:\n    pass\n")
@@ -179,6 +183,7 @@ def test_copies_are_checked_when_only_the_projects_settings_ask_for_it(gated: Wo
     assert "\n1 config, 4 checks: 3 ok, 1 drifted.\n" in done.stdout
 
 
+@pytest.mark.mostly_slow(1)
 def test_an_error_of_a_copy_is_told_at_the_projects_file(gated: Workspace, arguments: list[str]) -> None:
     gated.config("config.exclude_from_output('Nrom')\n")
     done = remote(gated, "--patchgen", *arguments)
@@ -186,6 +191,7 @@ def test_an_error_of_a_copy_is_told_at_the_projects_file(gated: Workspace, argum
     assert f"\n{CONFIG}:5: error: exclude_from_output: upstream defines no 'Nrom'\n" in done.stdout
 
 
+@pytest.mark.mostly_slow(1)
 def test_a_finding_in_a_copy_is_told_at_the_projects_files(gated: Workspace, arguments: list[str]) -> None:
     gated.config("\n@config.override_method('Head.forward')\ndef forward(self, x):\n    return rotate() + x\n")
     report = gated.root.parent / "report.json"
@@ -200,6 +206,7 @@ def test_a_finding_in_a_copy_is_told_at_the_projects_files(gated: Workspace, arg
 
 
 @pytest.mark.parametrize("option", ["--patchgen-fix", "--patchgen-prune"])
+@pytest.mark.slow
 def test_copies_are_not_mended(gated: Workspace, option: str) -> None:
     edit(generated(gated))
     before = generated(gated).read_bytes()
@@ -212,6 +219,7 @@ def test_copies_are_not_mended(gated: Workspace, option: str) -> None:
     assert generated(gated).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_record_of_a_workers_failure_has_its_cause_and_the_whole_diff(
     gated: Workspace, pytester: pytest.Pytester
 ) -> None:
@@ -237,6 +245,7 @@ def test_the_record_of_a_workers_failure_has_its_cause_and_the_whole_diff(
 @pytest.mark.parametrize(
     ("workers", "checks", "is_there"), [("2", "import", True), ("1", "import", True), ("2", "drift", False)]
 )
+@pytest.mark.mostly_slow(1)
 def test_workers_that_may_check_models_share_a_fork_server(
     gated: Workspace,
     pytester: pytest.Pytester,

@@ -52,6 +52,7 @@ def test_files_over_each_other_are_named(gated: Workspace, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("record", ["__editable__.patchgen-0.1.0.pth,sha256=abc,1\n", ""], ids=["editable", "empty"])
+@pytest.mark.mostly_slow(1)
 def test_one_whose_files_are_elsewhere_does_no_harm(gated: Workspace, tmp_path: Path, record: str) -> None:
     install_other(tmp_path, record)
     shutil.rmtree(tmp_path / "patchgen")

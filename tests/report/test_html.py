@@ -123,6 +123,7 @@ def test_a_page_loads_nothing_complains_of_nothing_and_runs_no_text(browser: Bro
     assert browser.title.endswith(f": patchgen {name}")
 
 
+@pytest.mark.slow
 def test_filters_narrow_configs_and_map_and_stay_in_the_address(browser: Browser, folder: Path) -> None:
     browser.open(folder / "gate.html")
     assert len(names(browser)) == 5
@@ -149,6 +150,7 @@ def test_filters_narrow_configs_and_map_and_stay_in_the_address(browser: Browser
     assert browser.find_element(By.ID, "none").is_displayed()
 
 
+@pytest.mark.slow
 def test_an_address_brings_its_view_back(browser: Browser, folder: Path) -> None:
     browser.open(folder / "gate.html", "#status=warned&q=not+used&theme=dark")
     assert names(browser) == ["warned"]
@@ -174,6 +176,7 @@ def test_the_map_leads_to_a_config(browser: Browser, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 760, 1280])
+@pytest.mark.mostly_slow(1)
 def test_a_matrix_opens_on_the_newest_release_and_shows_that_there_are_older(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
@@ -215,6 +218,7 @@ def test_colours_follow_the_system_until_they_are_chosen(browser: Browser, folde
     ]
 
 
+@pytest.mark.slow
 def test_everything_is_there_without_a_script(browser: Browser, folder: Path) -> None:
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
@@ -232,6 +236,7 @@ def test_everything_is_there_without_a_script(browser: Browser, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.mostly_slow(1)
 def test_a_phone_needs_no_scrolling_to_the_side(browser: Browser, folder: Path, name: str) -> None:
     browser.show_as(360, 740)
     browser.open(folder / f"{name}.html")
@@ -295,6 +300,7 @@ def test_unfolding_all_concerns_what_is_shown(browser: Browser, folder: Path) ->
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.mostly_slow(1)
 def test_what_is_worked_has_a_name_and_a_role(browser: Browser, folder: Path, name: str) -> None:
     browser.open(folder / f"{name}.html")
     browser.run(UNFOLD)
@@ -319,6 +325,7 @@ def test_what_is_worked_has_a_name_and_a_role(browser: Browser, folder: Path, na
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.mostly_slow(2)
 def test_text_can_be_told_from_its_background(browser: Browser, folder: Path, name: str, scheme: str) -> None:
     browser.show_as(scheme=scheme)
     browser.open(folder / f"{name}.html")
@@ -328,6 +335,7 @@ def test_text_can_be_told_from_its_background(browser: Browser, folder: Path, na
     assert lowest[0][0] >= 4.5, lowest
 
 
+@pytest.mark.slow
 def test_paper_gets_everything_but_the_filters(browser: Browser, folder: Path) -> None:
     browser.open(folder / "gate.html")
     browser.show_as(scheme="dark", medium="print")

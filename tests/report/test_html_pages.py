@@ -346,6 +346,7 @@ def test_an_empty_report_is_a_page(tmp_path: Path) -> None:
     assert "nothing ran" in tree.text("h1")[0]
 
 
+@pytest.mark.slow
 def test_a_page_of_500_configs_stays_small(tmp_path: Path) -> None:
     write_report(samples.many_gate(500), tmp_path / "page.html", samples.ROOT)
     assert (tmp_path / "page.html").stat().st_size < 6_000_000

@@ -32,6 +32,7 @@ def test_apply_and_revert_modules(patcher: MonkeyPatcher, upstream: Callable[[],
     assert module.Norm().forward(2) == -2
 
 
+@pytest.mark.slow
 def test_what_the_patcher_itself_imports_is_put_back(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
 ) -> None:
@@ -44,6 +45,7 @@ def test_what_the_patcher_itself_imports_is_put_back(
     assert not hasattr(module, "added")
 
 
+@pytest.mark.slow
 def test_plain_values_count_in_the_packages_of_upstream_and_patcher(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
 ) -> None:
@@ -74,6 +76,7 @@ def test_same_arguments_again_do_nothing(patcher: MonkeyPatcher, upstream: Calla
     assert module.rotate(1) == -3
 
 
+@pytest.mark.slow
 def test_other_arguments_take_the_place_of_the_first(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,6 +108,7 @@ def test_arguments_are_filtered_by_the_signature(patcher: MonkeyPatcher, caplog:
     assert got == [{"rope": False, "norm": True}, {"rope": False, "use_rmpad": True}]
 
 
+@pytest.mark.slow
 def test_registering_again_overwrites_and_warns(patcher: MonkeyPatcher, caplog: pytest.LogCaptureFixture) -> None:
     ran: list[str] = []
 
@@ -124,6 +128,7 @@ def test_registering_again_overwrites_and_warns(patcher: MonkeyPatcher, caplog: 
 
 
 @pytest.mark.parametrize("failure", [ValueError("no kernel"), KeyboardInterrupt()])
+@pytest.mark.mostly_slow(1)
 def test_a_patcher_that_fails_half_way_is_undone(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], failure: BaseException
 ) -> None:
@@ -146,6 +151,7 @@ def test_a_patcher_that_fails_half_way_is_undone(
         patcher.revert("toy", "mine")
 
 
+@pytest.mark.slow
 def test_patches_on_top_of_each_other_are_reverted_from_the_top(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
 ) -> None:
@@ -167,6 +173,7 @@ def test_patches_on_top_of_each_other_are_reverted_from_the_top(
     assert module.rotate is original
 
 
+@pytest.mark.slow
 def test_force_puts_back_what_was_changed_again(
     patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
 ) -> None:

@@ -176,6 +176,7 @@ def test_what_a_package_does_to_itself_is_left_to_it(patcher: MonkeyPatcher, tmp
         torch.optim.SGD._init_group = used  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_patched_instance_can_be_copied_pickled_and_collected(patcher: MonkeyPatcher) -> None:
     patcher.register("toy", "mine")(lambda model=None: setattr(model, "second", nn.Identity()))
     model = Toy()

@@ -25,7 +25,7 @@ def check_that_it_is_told(defect: Defect) -> None:
 
 
 @pytest.mark.parametrize("defect", AT_ONCE.values(), ids=AT_ONCE)
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_defect_of_each_kind_of_attention_is_red_at_once(defect: Defect) -> None:
     check_that_it_is_told(defect)
 

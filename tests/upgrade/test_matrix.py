@@ -118,6 +118,7 @@ def test_an_edit_is_ok_where_upstream_changed_elsewhere(work: Workspace, tmp_pat
     assert "used y changed" in patch.cells[2].reasons[0]
 
 
+@pytest.mark.slow
 def test_reasons_name_what_upstream_changed_and_what_fails(work: Workspace, shop: Path) -> None:
     norm, head = only(matrix(work, ["1.3", "1.6"], bisect=False)).patches
     assert norm.cells[0].reasons[0].startswith("changed")
@@ -205,6 +206,7 @@ def test_offline_search_uses_what_is_at_hand(work: Workspace, shop: Path) -> Non
     assert (head.last_working, head.first_broken) == ("1.3", "1.7")
 
 
+@pytest.mark.slow
 def test_release_that_cannot_be_had_is_passed_over(work: Workspace, shop: Path) -> None:
     shutil.rmtree(release_folder(work.project) / "acme/1.4")
     (shop / "acme-1.4-py3-none-any.whl").write_bytes(b"no wheel")
@@ -212,11 +214,13 @@ def test_release_that_cannot_be_had_is_passed_over(work: Workspace, shop: Path) 
     assert (norm.last_working, norm.first_broken, norm.is_exact) == ("1.3", "1.5", False)
 
 
+@pytest.mark.slow
 def test_columns_are_sorted_and_each_there_once(work: Workspace, shop: Path) -> None:
     report = matrix(work, ["2.0", "1.0", "latest", "1.0.0", "1.2.0"], bisect=False)
     assert report.versions == ("1.0", "1.2.0", "2.0")
 
 
+@pytest.mark.slow
 def test_range_has_the_newest_of_each_minor_release(work: Workspace, shop: Path) -> None:
     releases = Releases(release_folder(work.project), "acme")
     assert expand(releases, "1.1..1.4") == ("1.1", "1.2.1", "1.3", "1.4")

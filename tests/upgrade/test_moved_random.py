@@ -31,6 +31,7 @@ def check_same(work: Workspace, made: list[Move]) -> int:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.mostly_slow(1)
 def test_what_is_put_back_computes_the_same_wherever_upstream_put_it(work: Workspace, kind: str) -> None:
     assert check_same(work, moves(kind)) > len(SEEDS) / 20
 
@@ -49,6 +50,7 @@ def test_code_that_does_something_else_is_not_put_back(work: Workspace, kind: st
 
 
 @pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.slow
 def test_what_ours_makes_of_moved_code_merges_with_another_change_of_upstreams(work: Workspace, kind: str) -> None:
     """Ours hands the moved code's result on to a function of its own, upstream changes the first line as well."""
     done = 0

@@ -74,6 +74,7 @@ def take(work: Workspace, config: str, *changes: tuple[str, str]) -> tuple[StepR
     return step, {entry.record.target: entry.outcome for entry in judge(step, {})}
 
 
+@pytest.mark.slow
 def test_what_is_wrong_before_a_step_is_known_from_the_step_before(work: Workspace) -> None:
     """A head that drops a parameter has a finding of its own all along; a norm that no step touches has none."""
     for name, text in (("head", HEAD), ("norm", NORM)):

@@ -137,6 +137,7 @@ def test_folder_that_is_wrong(releases: Releases, tmp_path: Path, shop: Path) ->
 # --- in the cache ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cache_info_and_clear_tell_of_releases(gated: Workspace, shop: Path) -> None:
     releases = Releases(release_folder(gated.project), "acme")
     release = releases.find("1.9.0")

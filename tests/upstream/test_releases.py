@@ -43,6 +43,7 @@ def test_release_is_downloaded_once_and_read_from_the_cache_then(releases: Relea
     assert releases.cached("1.0") is None
 
 
+@pytest.mark.slow
 def test_all_that_a_wheel_holds_is_unpacked(releases: Releases) -> None:
     release = releases.find("1.1")
     assert files(release) == {*FILES, *(f"acme-1.1.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD"))}
@@ -57,6 +58,7 @@ def test_module_that_the_release_lacks_is_told_with_the_nearest_one(releases: Re
     assert str(raised.value).endswith(f"\n  Did you mean '{ZEBRA}'?")
 
 
+@pytest.mark.slow
 def test_latest_is_the_newest_release_that_is_none_to_try_out(releases: Releases) -> None:
     assert releases.find("latest").version == "1.10.0"
     assert releases.published() == ("1.0", "1.1", "1.9.0", "1.10.0")
@@ -100,6 +102,7 @@ def test_settings_for_what_a_project_installs_do_not_count(
         ("newest", "'newest' is not a version\n  Write a version number, such as 5.9.0, or 'latest'."),
     ],
 )
+@pytest.mark.mostly_slow(1)
 def test_version_that_is_not_there(releases: Releases, version: str, expected: str) -> None:
     assert error(releases, version) == expected
     assert kept_releases(releases.folder) == ()
@@ -119,6 +122,7 @@ def test_offline_nothing_is_downloaded(work: Workspace, releases: Releases) -> N
     )
 
 
+@pytest.mark.slow
 def test_index_that_cannot_be_reached(releases: Releases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
@@ -237,6 +241,7 @@ def test_damaged_wheel_of_the_cache_is_downloaded_again(releases: Releases) -> N
     assert (again.origin, wheel.read_bytes()) == ("download", whole)
 
 
+@pytest.mark.slow
 def test_file_that_was_changed_in_the_cache_is_unpacked_again(releases: Releases) -> None:
     path = upstream_file(releases.find("1.1"))
     path.write_text("an edit\n")

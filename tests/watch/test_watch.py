@@ -83,12 +83,14 @@ def test_a_save_is_generated_once_and_shown(gated: Workspace, start: Start, save
     assert gated.check().exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_save_that_changes_nothing_generated_is_told_of(gated: Workspace, start: Start) -> None:
     watch = start(gated)
     gated.config("# a remark\n" + PATCH)
     assert watch.update().splitlines()[-1].startswith("1 config: 1 clean. Took ")
 
 
+@pytest.mark.slow
 def test_a_save_of_the_same_text_and_other_files_are_passed_over(gated: Workspace, start: Start) -> None:
     watch = start(gated)
     gated.config(PATCH)
@@ -98,6 +100,7 @@ def test_a_save_of_the_same_text_and_other_files_are_passed_over(gated: Workspac
     watch.assert_quiet()
 
 
+@pytest.mark.slow
 def test_a_saved_sibling_concerns_the_configs_that_import_it(gated: Workspace, start: Start) -> None:
     inherits = "from proj.models.toy.toy_gpu_patch_gen_config import norm_forward\n"
     inherits += 'config.override_method("Norm.forward", replacement=norm_forward)\n'
@@ -111,6 +114,7 @@ def test_a_saved_sibling_concerns_the_configs_that_import_it(gated: Workspace, s
     assert "return x * 3" in (gated.models / "heir/generated/heir.py").read_text()
 
 
+@pytest.mark.slow
 def test_the_last_of_many_saves_counts(gated: Workspace, start: Start) -> None:
     watch = start(gated)
     for number in range(20, 30):
@@ -122,6 +126,7 @@ def test_the_last_of_many_saves_counts(gated: Workspace, start: Start) -> None:
     assert gated.check().exit_code == 0
 
 
+@pytest.mark.slow
 def test_several_files_of_one_save_are_one_change(gated: Workspace, start: Start) -> None:
     for name in (HEIR, OTHER):
         gated.config(PATCH, name, preamble(f"{name[:4]}.py"))
@@ -140,6 +145,7 @@ def test_upstream_is_watched(gated: Workspace, start: Start) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".py", ".diff"])
+@pytest.mark.mostly_slow(1)
 def test_a_generated_file_that_is_edited_is_made_again(gated: Workspace, start: Start, suffix: str) -> None:
     path = generated(gated, suffix)
     before = path.read_text()
@@ -172,6 +178,7 @@ def test_errors_are_shown_until_they_are_gone(gated: Workspace, start: Start) ->
     assert "return x * 3" in generated(gated).read_text()
 
 
+@pytest.mark.slow
 def test_what_a_config_lacks_may_come_later(gated: Workspace, start: Start) -> None:
     gated.config(f"from proj.models.toy.helpers import FACTOR\n{PATCH}")
     watch = start(gated)
@@ -180,6 +187,7 @@ def test_what_a_config_lacks_may_come_later(gated: Workspace, start: Start) -> N
     assert "its errors are fixed" in watch.update()
 
 
+@pytest.mark.slow
 def test_a_config_that_reads_other_files_is_made_again_for_any_source(gated: Workspace, start: Start) -> None:
     table = gated.write("proj/models/toy/table.py", "FACTOR = 1\n")
     read = f"config.add_post_import_block(open({str(table)!r}).read())\n"
@@ -208,6 +216,7 @@ def test_configs_come_and_go(gated: Workspace, start: Start) -> None:
     assert "orphan   " not in watch.update()  # it is told once
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_made_again_is_watched_again(gated: Workspace, start: Start) -> None:
     watch = start(gated)
     kept = gated.root / "kept"
@@ -220,6 +229,7 @@ def test_a_folder_that_is_made_again_is_watched_again(gated: Workspace, start: S
     assert "+        return x * 3" in watch.until("1 config: 1 fixed.")
 
 
+@pytest.mark.slow
 def test_two_configs_that_come_to_write_one_file_write_nothing(gated: Workspace, start: Start) -> None:
     gated.config(PATCH, "toy/other_gpu_patch_gen_config.py", preamble("other.py"))
     watch = start(gated)
@@ -232,6 +242,7 @@ def test_two_configs_that_come_to_write_one_file_write_nothing(gated: Workspace,
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "ruff.toml", "proj/models/toy/ruff.toml"])
+@pytest.mark.mostly_slow(1)
 def test_ruff_settings_are_watched(gated: Workspace, start: Start, name: str) -> None:
     watch = start(gated)
     path = gated.root / name
@@ -269,6 +280,7 @@ def test_only_the_named_configs_are_watched(gated: Workspace, start: Start) -> N
     assert not (gated.models / "other/generated").exists()
 
 
+@pytest.mark.slow
 def test_it_keeps_no_results_when_told_so(gated: Workspace, start: Start) -> None:
     watch = start(gated, "--no-cache")
     gated.config(TRIPLED)
@@ -276,6 +288,7 @@ def test_it_keeps_no_results_when_told_so(gated: Workspace, start: Start) -> Non
     assert not (gated.root / ".patchgen_cache").exists()
 
 
+@pytest.mark.slow
 def test_what_it_keeps_is_what_a_check_finds(gated: Workspace, start: Start) -> None:
     watch = start(gated)
     gated.config(TRIPLED)

@@ -64,6 +64,7 @@ def test_a_save_is_followed_by_the_checks_that_are_named(gated: Workspace, watch
     watch.assert_quiet()
 
 
+@pytest.mark.slow
 def test_what_is_saved_beside_a_config_has_its_checks_run(gated: Workspace, watch: Watch) -> None:
     gated.write("proj/models/toy/unused.py", "x = 1\n")
     assert "import: 1 config, 1 check: 1 ok." in watch.until("import: 1 config")
@@ -90,6 +91,7 @@ def test_an_interrupt_ends_the_run_as_well(gated: Workspace, watch: Watch, tmp_p
     assert until(lambda: not is_running(int(note.read_text())))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_is_no_green_one(gated: Workspace, watch: Watch, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     gated.config(PATCH + HANGING.format(note=str(note)))

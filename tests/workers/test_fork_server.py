@@ -163,6 +163,7 @@ def change_interpreter(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         ignore_signal,
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_one_that_would_not_be_the_same_is_started(
     handler_folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch, Path], Any]
 ) -> None:

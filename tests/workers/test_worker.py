@@ -148,6 +148,7 @@ def test_modules_of_the_working_directory_do_not_stand_in_for_pythons(
         ("sys.exit(4)", "its process has ended with exit code 4"),
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_how_it_ended_and_its_last_output_are_told(worker: Worker, code: str, how: str) -> None:
     first = pid_of(worker)
     with pytest.raises(WorkerDied) as caught:
@@ -176,6 +177,7 @@ answer = tempfile.mkdtemp(dir=scratch_folder())
 
 
 @pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(600)"])
+@pytest.mark.mostly_slow(4)
 def test_it_leaves_no_folder_of_its_own_behind(worker: Worker, end: str) -> None:
     folder = Path(worker.ask(SCRATCH))
     assert folder.is_dir()

@@ -26,6 +26,7 @@ def test_the_page_is_current(rows: list[Row]) -> None:
     assert without_figures(PAGE.read_text(encoding="utf-8")) == without_figures(page(rows, []))
 
 
+@pytest.mark.slow
 def test_every_config_has_parity_and_figures(rows: list[Row]) -> None:
     lines = {match[1]: match[0] for match in re.finditer(r"^\| \[(\w+)\].*$", PAGE.read_text("utf-8"), re.MULTILINE)}
     assert len(lines) == len(rows)

@@ -91,6 +91,7 @@ def test_checked_in_files_are_what_the_configs_make() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_edited_generated_file(zoo: Zoo) -> None:
     zoo.replace(zoo.root / GENERATED, "input_dtype = hidden_states.dtype", "input_dtype = torch.bfloat16")
     zoo.goes_red_and_green(

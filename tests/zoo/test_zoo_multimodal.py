@@ -225,6 +225,7 @@ def rope_deltas(model: nn.Module) -> torch.Tensor:
 
 
 @having(POSITIONS)
+@pytest.mark.mostly_slow(3)
 def test_positions_of_text_alone_count_up_on_all_axes(zoo: Zoo) -> None:
     ids = zoo.batches["rank"].inputs["input_ids"]
     rope_index = next(part.get_rope_index for part in zoo.upstream.modules() if hasattr(part, "get_rope_index"))
@@ -250,6 +251,7 @@ def outputs_of(model: Any, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.
 
 
 @having(METADATA)
+@pytest.mark.mostly_slow(3)
 def test_forward_with_metadata_gives_the_same_bits(zoo: Zoo) -> None:
     assert zoo.media
     for name, batch in zoo.media.items():
@@ -285,6 +287,7 @@ def made_inside(module: ModuleType) -> Iterator[list[Any]]:
 
 
 @having(METADATA)
+@pytest.mark.mostly_slow(3)
 def test_forward_makes_nothing_that_metadata_is_about(zoo: Zoo) -> None:
     for name, batch in zoo.media.items():
         inputs, metadata = batch.to(torch.float32, "cpu"), metadata_of(zoo, batch)
@@ -296,6 +299,7 @@ def test_forward_makes_nothing_that_metadata_is_about(zoo: Zoo) -> None:
 
 
 @having(METADATA)
+@pytest.mark.mostly_slow(3)
 def test_forward_uses_all_metadata(zoo: Zoo) -> None:
     """A keyword argument that nothing takes would change nothing either: zeros in place of each must show.
 
@@ -328,6 +332,7 @@ def same(model: Any, inputs: dict[str, Any], right: torch.Tensor) -> bool:
 
 @having(DUMMY)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.mostly_slow(8)
 def test_dummy_forward_is_a_zero_of_every_parameter_of_the_tower(zoo: Zoo, dtype: torch.dtype) -> None:
     model = zoo.build(dtype)
     assert zoo.towers

@@ -142,6 +142,7 @@ def logits_of(model: Any, inputs: dict[str, Any]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("part", ["", "Thinker"])
+@pytest.mark.mostly_slow(2)
 def test_upstreams_whole_checkpoint_gives_the_thinkers_bits_and_no_warning(omni: Omni, part: str) -> None:
     with logged(logging.WARNING) as said:
         model, info = omni.load(part)
@@ -205,6 +206,7 @@ def test_what_is_not_speech_is_not_left_out(omni: Omni) -> None:
         model.load_state_dict(state)
 
 
+@pytest.mark.mostly_slow(1)
 def test_what_is_saved_is_the_thinkers_part_of_upstreams_checkpoint(omni: Omni, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 

@@ -49,6 +49,7 @@ def rows(engine: Engine) -> dict[str, list[tuple[object, ...]]]:
         }
 
 
+@pytest.mark.mostly_slow(1)
 def test_a_copy_has_every_row_and_goes_on_counting(team: Team, engine: Engine, other_postgresql_url: str) -> None:
     fill(team)
     target = open_database(other_postgresql_url)
@@ -141,6 +142,7 @@ def test_a_backup_of_a_later_version_is_left_to_that(team: Team, engine: Engine,
             connection.execute(text("UPDATE alembic_version SET version_num = :head"), {"head": head_revision()})
 
 
+@pytest.mark.slow
 def test_a_backup_goes_on_where_files_are_gone_and_names_them(team: Team, engine: Engine, tmp_path: Path) -> None:
     fill(team)
     digest = next(team.store.digests())
@@ -160,6 +162,7 @@ def test_a_backup_goes_on_where_files_are_gone_and_names_them(team: Team, engine
         (lambda path: _archive(path, "other"), "it is not a backup of the service"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_what_is_no_whole_backup_is_refused(
     sqlite_team: Team, tmp_path: Path, damage: Callable[[Path], object], message: str
 ) -> None:

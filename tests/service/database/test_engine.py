@@ -22,6 +22,7 @@ from patchgen_service.database.tables import PeriodicTask
 from patchgen_service.database.turns import Turns
 
 
+@pytest.mark.slow
 def test_space_of_removed_rows_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "test.sqlite"
     engine = open_database(f"sqlite:///{path}")

@@ -46,6 +46,7 @@ def describe(inspector: Inspector) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_migrations_make_the_tables_that_the_code_has(empty: Engine, tmp_path: Path) -> None:
     upgrade_database(empty)
     with empty.connect() as connection:

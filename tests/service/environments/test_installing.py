@@ -79,6 +79,7 @@ def test_an_environment_has_what_is_asked_for_within_its_constraints(environment
     assert Path(path).is_relative_to(environment.python.parents[1])
 
 
+@pytest.mark.slow
 def test_an_environment_has_what_its_constraints_name_of_what_models_run_with(environment: PythonEnvironment) -> None:
     """A team's constraints file is enough: of what else it names, nothing is installed."""
     code = "from importlib.metadata import distributions; print(*(one.name for one in distributions()))"

@@ -208,6 +208,7 @@ def test_githubs_limit_says_when_it_ends(github):
 
 
 @pytest.mark.parametrize("fault", [Fault(500, is_late=True), Fault(is_late=True), Fault(seconds=0.5, is_late=True)])
+@pytest.mark.mostly_slow(3)
 def test_what_was_posted_although_no_answer_came_is_not_posted_again(server, fault):
     def post_all(client: ForgeClient) -> None:
         client.set_status(_SHA, _STATUS)

@@ -232,6 +232,7 @@ def test_command_that_is_to_stop_is_over_at_once(tmp_path: Path) -> None:
     assert processes_with(f"stop-{tmp_path.name}") == []
 
 
+@pytest.mark.slow
 def test_all_is_read_of_a_command_that_ends_while_this_process_gets_no_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

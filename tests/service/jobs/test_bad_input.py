@@ -120,6 +120,7 @@ def test_a_deleted_branch_keeps_its_runs_and_ends_what_waits(
     assert "passed" in read_page(visitor, run)
 
 
+@pytest.mark.slow
 def test_a_repository_that_is_gone_says_so_and_keeps_its_results(
     shop: JobContext, team: Team, visitor: Visitor, git_project: GitProject
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_clock_that_jumps_ahead_and_back_loses_nothing_and_stops_nothing(
     assert [sqlite_team.read(run).number for run in runs] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_chores_are_left_to_the_service_by_workers_elsewhere(shop: JobContext) -> None:
     """A worker has no files, no forge and no clock of the service: an approval that it took would come to nothing."""
     approved: list[int] = []

@@ -95,6 +95,7 @@ def test_what_an_earlier_process_left_and_what_one_is_told_of_is_handled(
     wait_until(lambda: shop.change(branches) == ["left", "told"])
 
 
+@pytest.mark.slow
 def test_a_deleted_branch_ends_the_processes_of_its_run_and_a_press_of_the_button_is_carried_out(
     project: GitProject, shop: JobContext, start: Callable[..., Jobs]
 ) -> None:

@@ -106,6 +106,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Jobs]]:
             jobs.stop()
 
 
+@pytest.mark.mostly_slow(1)
 def test_run_is_carried_out_and_remembered(
     tmp_path: Path, project: GitProject, database_url: str, transactions: Transactions, start: Callable[..., Jobs]
 ) -> None:
@@ -201,6 +202,7 @@ def test_run_that_the_end_of_the_service_interrupts_is_resumed(
     assert read_run(shop, run).status not in ("cancelled", "infrastructure_error")
 
 
+@pytest.mark.slow
 def test_run_whose_worker_is_gone_ends_with_the_reason(
     project: GitProject, shop: JobContext, start: Callable[..., Jobs]
 ) -> None:
@@ -348,6 +350,7 @@ def set_url(shop: JobContext, repository: int, url: str) -> None:
 @pytest.mark.parametrize(
     ("status", "content"), [(500, b""), (200, b"<html>"), (200, b'{"releases": [1]}'), (404, b"")]
 )
+@pytest.mark.mostly_slow(1)
 def test_index_that_gives_no_sensible_answer(index: Index, status: int, content: bytes) -> None:
     index.status, index.content = status, content
     with pytest.raises(IndexProblem, match="/pypi/transformers/json"):

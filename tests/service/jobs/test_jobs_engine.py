@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 
+import pytest
+
 from patchgen_service.jobs.engine import Engine
 
 
@@ -17,6 +19,7 @@ def wait_until(is_so: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.mostly_slow(1)
 def test_jobs_are_done_once_and_forgotten_when_they_are_old(database_url: str) -> None:
     done: list[str] = []
     go_on = threading.Event()

@@ -82,6 +82,7 @@ def _outside_code(body: str) -> str:
 
 
 @pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.mostly_slow(1)
 def test_mail_and_feed_show_names_as_they_are(posting_team: PostingTeam, mail_server: Any, name: str) -> None:
     posting_team.change(owners={".": "ada@example.org"})
     posting_team.run(_A, make_result(name, path="models/a.py"), tells=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from service_samples import NOW, make_result
 from service_team import Team, results_of
 from sqlalchemy import select
@@ -111,6 +112,7 @@ def test_the_nearest_commit_counts_not_the_last_run(team: Team) -> None:
     assert choose(team, team.run(sha("c")))[0].baseline_id == near.id
 
 
+@pytest.mark.mostly_slow(1)
 def test_runs_after_the_merge_base_or_of_other_branches_are_no_baseline(team: Team) -> None:
     team.run(sha("c"))
     team.run(sha("b"), branch="other")

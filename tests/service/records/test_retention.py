@@ -188,6 +188,7 @@ def test_however_many_steps_a_clock_that_jumps_ahead_moves_two_days(
         ]
 
 
+@pytest.mark.slow
 def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgen_service.records.retention.MOST_RUNS", 2)
     for letter in "abcd":
@@ -197,6 +198,7 @@ def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.Monke
     assert numbers(team) == [4]
 
 
+@pytest.mark.slow
 def test_cleaning_up_takes_as_many_steps_as_it_needs(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgen_service.records.retention.MOST_RUNS", 2)
     for letter in "abcdef":

@@ -255,6 +255,7 @@ def test_what_cannot_be_run_says_why(
     assert not [path for path in place.environments.glob("*") if path.is_dir()], "what was begun is gone"
 
 
+@pytest.mark.slow
 def test_code_that_is_not_trusted_does_not_run_without_isolation(project: GitProject, place: Workplace) -> None:
     bare = dataclasses.replace(place, isolation=Isolation("none", ("bubblewrap: it is not installed",)))
     ended, events = carry(project, bare)
@@ -266,6 +267,7 @@ def test_code_that_is_not_trusted_does_not_run_without_isolation(project: GitPro
     assert len(results(events)) == 3
 
 
+@pytest.mark.slow
 def test_exception_of_whoever_listens_leaves_nothing(project: GitProject, place: Workplace) -> None:
     def refuse(event: Event) -> None:
         raise ValueError("not wanted")

@@ -114,6 +114,7 @@ def study(project: GitProject, no_effects: NoEffects) -> FileArrived | None:
     return study_release("1-1-a", "sub", *own, lambda: False)
 
 
+@pytest.mark.slow
 def test_a_run_with_a_release_names_upstreams_pull_request_where_a_clone_has_the_releases(
     llama_project: GitProject, tmp_path: Path
 ) -> None:

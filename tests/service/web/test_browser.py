@@ -115,6 +115,7 @@ def test_who_signs_in_approves_what_is_shown(browser: Browser, service: ServiceP
     assert "Approved by grace" in browser.find_element(By.TAG_NAME, "main").text
 
 
+@pytest.mark.slow
 def test_a_button_stays_under_the_finger_while_results_come(
     browser: Browser, service: ServiceProcess, web_team: Team
 ) -> None:
@@ -147,7 +148,7 @@ def test_pages_are_walked_with_the_keyboard(browser: Browser, service: ServicePr
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_no_page_is_wider_than_its_screen_or_breaks_its_policy(
     browser: Browser, service: ServiceProcess, web_team: Team, width: int
 ) -> None:
@@ -161,6 +162,7 @@ def test_no_page_is_wider_than_its_screen_or_breaks_its_policy(
     assert [entry["message"] for entry in browser.get_log("browser")] == []
 
 
+@pytest.mark.slow
 def test_colours_are_as_the_system_has_them_or_as_they_are_chosen(browser: Browser, service: ServiceProcess) -> None:
     def background() -> str:
         return str(browser.run("return getComputedStyle(document.body).backgroundColor"))

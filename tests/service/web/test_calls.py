@@ -172,6 +172,7 @@ def test_the_token_of_a_run_does_nothing_else(team: Team, api: Visitor) -> None:
 
 
 @pytest.mark.parametrize("result", [{}, {"config": 1}, {"path": "../../etc/passwd"}, {"status": "splendid"}])
+@pytest.mark.mostly_slow(3)
 def test_what_is_no_result_is_refused(team: Team, api: Visitor, result: dict[str, object]) -> None:
     headers = bearer(team, "push")
     begun = api.post("/api/v1/repositories/1/runs", json={"branch": "x", "sha": SHA, "push": True}, headers=headers)

@@ -45,6 +45,7 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flooded]:
         yield Flooded(site, service, statuses)
 
 
+@pytest.mark.slow
 def test_accepted_deliveries_outlive_the_service_and_each_is_handled_once(flooded: Flooded) -> None:
     assert flooded.statuses == [202] * A_SECOND
     assert wait_until_handled(flooded.site) == A_SECOND

@@ -73,6 +73,7 @@ def link_by_hand(team: Team, forge: str, url: str, login: str = "Ada") -> None:
 
 
 @pytest.mark.parametrize("forge", ["github", "gitlab", "forgejo"])
+@pytest.mark.mostly_slow(1)
 def test_a_linked_account_comes_in_with_its_roles(
     sqlite_team: Team, server: OAuthServer, enter: Callable[..., Visitor], forge: str
 ) -> None:

@@ -203,6 +203,7 @@ def test_a_number_that_no_database_has_room_for_is_no_page(visitor: Visitor) -> 
         "/sign-in?next=%00",
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_a_name_that_no_database_takes_is_that_of_nothing(team: Team, tmp_path: Path, address: str) -> None:
     visitor = Visitor(make_site(team.transactions, team.store, tmp_path))
     add_member(team, "ada", is_admin=True)
