@@ -118,11 +118,11 @@ def _run_walk(walk: Walk, options: argparse.Namespace, processes: Processes) -> 
             _take(walk, home, old, version, ended, processes)
         ended |= {*_load_step(home / f"{version}.json").ended}
     if not options.no_parity:
-        for old, version in zip(("", walk.start, *walk.steps), (walk.start, *walk.steps)):
+        for old, version in zip((walk.start, *walk.steps), walk.steps):
             if version in options.chosen and (home / f"{version}.json").is_file():
-                _judge(walk, home / version, options.configs, processes)
-                if old:
-                    _control(walk, home / old, home / version, processes)
+                for release in (old, version):
+                    _judge(walk, home / release, options.configs, processes)
+                _control(walk, home / old, home / version, processes)
 
 
 def _take(walk: Walk, home: Path, old: str, version: str, ended: Collection[str], processes: Processes) -> None:

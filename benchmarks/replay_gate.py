@@ -38,13 +38,14 @@ def gate_file(folder: Path, name: str = "gate") -> Path:
 
 
 def find_new(folder: Path, before: Path) -> dict[str, list[str]]:
-    """What is red by config at a release and was not at the one before; an item that is red there too, without the
-    patches that were left out, tells nothing of the others."""
+    """What is red by config at a release and was not at the one before, of configs that were judged at both; an item
+    that is red there too, without the patches that were left out, tells nothing of the others."""
     known, control, now = read_red(before), read_red(folder, "control"), read_red(folder)
     blind = {config: {_item(text) for text in texts} for config, texts in control.items()}
     return {
-        config: [t for t in texts if t not in known.get(config, ()) and _item(t) not in blind.get(config, ())]
+        config: [t for t in texts if t not in known[config] and _item(t) not in blind.get(config, ())]
         for config, texts in now.items()
+        if config in known
     }
 
 

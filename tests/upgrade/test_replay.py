@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.replay import read_judged
 from benchmarks.replay_figures import GROUPS, Figure, read_figures, tabulate_outcomes, write_figures
+from benchmarks.replay_gate import find_new, gate_file
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_records import PatchRecord, StepRecord
 from benchmarks.replay_steps import upstream_change
@@ -123,6 +124,14 @@ def test_a_table_counts_by_kind() -> None:
         "| method replaced | 1 | 1 | 0 | 0 | 0 |",
         "| together | 3 | 2 | 1 | 0 | 0 |",
     ]
+
+
+def test_what_was_red_before_or_was_not_judged_then_is_nothing_new(tmp_path: Path) -> None:
+    before, after = tmp_path / "1.0", tmp_path / "2.0"
+    old, broken = "contract: PG201 'Norm.forward' drops 'x'", "parity[eager]: 'logits' differs"
+    write_files([(gate_file(before), json.dumps({CONFIG: [old]}))])
+    write_files([(gate_file(after), json.dumps({CONFIG: [old, broken], "zoo.other": [old]}))])
+    assert find_new(after, before) == {CONFIG: [broken]}
 
 
 def test_figures_keep_those_of_other_steps_and_make_a_table_of_both_forms(tmp_path: Path) -> None:
