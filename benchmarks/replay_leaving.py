@@ -106,7 +106,7 @@ class Leaving:
             key = record.config, record.target
             if key in reasons and record.how != "conflict":
                 record = replace(record, how="conflict", reasons=(reasons[key],))
-            elif record.how != "conflict" and key not in present and record.config in hit:
+            elif record.how not in ("conflict", "deleted") and key not in present and record.config in hit:
                 record = replace(record, how="fell")
             results.append(record)
         lost = {label for label in wanted if label not in problems}

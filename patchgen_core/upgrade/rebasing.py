@@ -20,14 +20,16 @@ from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import unified_diff
-from patchgen_core.syntax.nodes import Definition, methods, string_lines
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, methods, string_lines
 from patchgen_core.syntax.source import SourceCache, shift
-from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
+from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdit
 from patchgen_core.upgrade.carrying.carry import carry_edit
+from patchgen_core.upgrade.carrying.same_effect import Releases, find_doubts_of
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.moves.put_back import put_back
 from patchgen_core.upgrade.moves.release_functions import ReleaseFunctions
 from patchgen_core.upgrade.package_configs import patches_of
+from patchgen_core.upgrade.rebasing_deleted import settle_made
 from patchgen_core.upgrade.rebasing_edits import rebase_edit
 from patchgen_core.upgrade.rebasing_together import rebase_together
 from patchgen_core.upgrade.release_module import ReleaseModule
@@ -35,12 +37,15 @@ from patchgen_core.upgrade.results import Kind, Merged, PatchVerdict, Rebase
 from patchgen_core.upgrade.verdicts.deprecated_targets import deprecation
 from patchgen_core.upgrade.verdicts.edit_verdicts import definition_of, other_functions
 from patchgen_core.upgrade.verdicts.module_view import read_target_name, view_of
-from patchgen_core.upgrade.verdicts.replacements import read_helpers, resolve_patch
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, read_helpers, resolve_patch
+from patchgen_core.upgrade.verdicts.target_verdicts import is_upstreams
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""
 EDITS_CARRIED: tuple[Kind, ...] = ("moved", "place moved", "place changed")
 """The verdicts on an edit's target after which there may be something to carry over."""
+_MADE: tuple[Kind, ...] = ("now upstream", "place changed", "place ambiguous", "place gone")
+"""The verdicts on an edit's target after which upstream may have made the edit itself."""
 _COPIES = ("method_override", "class_replacement", "function_replacement")
 
 
@@ -158,6 +163,41 @@ class Rebaser:
             if planned.replacement is not None and planned.patch.target != verdict.target
         )
 
+    def settle_made(self, verdicts: Sequence[PatchVerdict]) -> list[PatchVerdict]:
+        """The verdicts; edits that upstream has made by itself by now go where that is certain, and else are
+        conflicts."""
+        results = list(verdicts)
+        for target in dict.fromkeys(v.target for v in verdicts if v.verdict in _MADE and v.kind in EDITS):
+            patches = [patch for patch in self._patches if patch.target == target and patch.is_edit]
+            numbers = [next(n for n, v in enumerate(results) if is_on(v, p, self.loaded)) for p in patches]
+            planned = [resolve_patch(self.old, patch, self.loaded, self.sources) for patch in patches]
+            edits = [DeclaredEdit(plan) for plan in planned if plan is not None]
+            sides = self._definitions(patches[0])
+            if sides is None or len(edits) < len(patches) or not isinstance(sides[1].node, FUNCTIONS):
+                continue
+            carried = self._carry(edits, sides)
+            group = [results[number] for number in numbers]
+            settled = settle_made(group, edits, carried, sides, self._is_upstreams, self.new, self.sources)
+            for number, verdict in zip(numbers, settled):
+                results[number] = verdict
+        return results
+
+    def _carry(self, edits: Sequence[DeclaredEdit], sides: Releases) -> list[CarriedEdit]:
+        """What becomes of all edits of a function."""
+        name = read_target_name(edits[0].patch)
+        others = other_functions(view_of(self.old), view_of(self.new), name)
+        return [carry_edit(edit, *sides, others) for edit in edits]
+
+    def _is_upstreams(self, name: str) -> bool:
+        view = view_of(self.new)
+        return is_upstreams(name, view, ConfigReplacements(self.loaded, (view, view_of(self.old)), self.sources))
+
+    def _definitions(self, patch: Patch) -> Releases | None:
+        """The definition that a patch's target is in both releases, where it is one of the module's own."""
+        name = read_target_name(patch)
+        before, after = (definition_of(view_of(side).find(name)) for side in (self.old, self.new))
+        return (before, after) if before is not None and after is not None else None
+
     def rebase_together(self, verdicts: Sequence[PatchVerdict], project: Project) -> list[PatchVerdict]:
         """The verdicts; edits of a target of which one cannot be carried over by itself are carried over as one."""
         results = list(verdicts)
@@ -179,11 +219,17 @@ class Rebaser:
         edits = [DeclaredEdit(plan) for plan in planned if plan is not None and plan.patch.kind != "class_edit"]
         if not stuck or len(patches) < 2 or len(edits) < len(patches):
             return None
-        name = read_target_name(patches[0])
-        before, after = (definition_of(view_of(side).find(name)) for side in (self.old, self.new))
-        if before is None or after is None:
+        sides = self._definitions(patches[0])
+        if sides is None:
             return None
-        return rebase_together(project, self.loaded, edits, (before, after), self.sources)
+        carried = self._carry(edits, sides)
+
+        def has_doubts(text: str) -> bool:
+            function = ast.parse(text).body[0]
+            assert isinstance(function, FUNCTIONS)
+            return bool(find_doubts_of(function, edits, carried, sides, self._is_upstreams))
+
+        return rebase_together(project, self.loaded, edits, sides, self.sources, has_doubts)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
         """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the

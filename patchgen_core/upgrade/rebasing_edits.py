@@ -31,14 +31,13 @@ def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, so
     """An edit as it would be for the new release; None where there is nothing to carry over."""
     if carried.state in ("gone", "ambiguous", "now upstream"):
         return None
-    patch, replacement = edit.patch, edit.planned.replacement
+    patch, replacement, location = edit.patch, edit.planned.replacement, place_of(edit)
     assert patch.location is not None
-    location = replacement.location if replacement is not None else patch.location
     ours, text = edit.text, carried.edit.text
     if carried.conflict is not None:
         merged = Merged(ours, "syntax", (carried.conflict,), carried.notes)
         marked = mark_conflicts(ours, merged) if ours else ""
-        declaration = _read_declaration(location, sources) if patch.used_at is None else ""
+        declaration = read_declaration(location, sources) if patch.used_at is None else ""
         return Rebase(location, ours, merged, "", marked, is_edit=True, declaration=declaration)
     arguments = tuple(_argument_changes(patch, carried.edit.patch, patch.location))
     needs: tuple[str, ...] = ()
@@ -51,7 +50,14 @@ def rebase_edit(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseModule, so
     return Rebase(location, ours, merged, diff, "", needs, True, arguments)
 
 
-def _read_declaration(location: Location, sources: SourceCache) -> str:
+def place_of(edit: DeclaredEdit) -> Location:
+    """Where the statement stands that declares an edit."""
+    replacement, location = edit.planned.replacement, edit.patch.location
+    assert location is not None
+    return replacement.location if replacement is not None else location
+
+
+def read_declaration(location: Location, sources: SourceCache) -> str:
     """The statement of a config that declares an edit, as it stands there; empty for one that is no statement of the
     module."""
     source = sources.get(Path(location.file))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upgrade.carrying.carried_edit import DeclaredEdit
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 from patchgen_core.upgrade.merging.merge import merge_definition
-from patchgen_core.upgrade.rebasing_edits import declaration_text
+from patchgen_core.upgrade.rebasing_edits import declaration_text, place_of
 from patchgen_core.upgrade.results import Rebase, StatementChange
 
 
@@ -36,10 +36,12 @@ def rebase_together(
     edits: Sequence[DeclaredEdit],
     sides: tuple[ReleaseDefinition, ReleaseDefinition],
     sources: SourceCache,
+    has_doubts: Callable[[str], bool],
 ) -> Rebase | None:
-    """What all edits of a function, in the config's order, have to become; None where that cannot be told."""
+    """What all edits of a function, in the config's order, have to become; None where that cannot be told, or has
+    doubts."""
     old, new = sides
-    places = [_place(edit) for edit in edits]
+    places = [place_of(edit) for edit in edits]
     holder = _holder(loaded, edits, places, sources)
     if holder is None or not isinstance(old.node, FUNCTIONS) or not isinstance(new.node, FUNCTIONS):
         return None
@@ -47,7 +49,8 @@ def rebase_together(
         lines = compose_function(old.source, old.node, [edit.settled for edit in edits], old.package)
         ours = "\n".join(line.text for line in lines)
         merged = merge_definition(old.text.source.text.rstrip("\n"), ours, new.text.source.text.rstrip("\n"))
-        blocks = _blocks(project, loaded, edits, new, merged.text, holder) if merged.is_clean else []
+        is_clean = merged.is_clean and not has_doubts(merged.text)
+        blocks = _blocks(project, loaded, edits, new, merged.text, holder) if is_clean else []
     except (NoEdits, PatchgenError):
         return None
     if not blocks or not _is_made(blocks, edits[0].planned, new, merged.text):
@@ -62,13 +65,6 @@ def rebase_together(
     name = holder.target or holder.name
     diff = unified_diff(before, after, f"edits of {name}", f"edits of {name} (carried over)")
     return Rebase(places[0], "", replace(merged, text=after), diff, is_edit=True, statements=statements)
-
-
-def _place(edit: DeclaredEdit) -> Location:
-    """Where the statement stands that declares an edit."""
-    replacement, location = edit.planned.replacement, edit.patch.location
-    assert location is not None
-    return replacement.location if replacement is not None else location
 
 
 def _holder(

@@ -116,12 +116,12 @@ class Merged:
         text: with conflicts, our text with all that could be merged, and ours where it could not.
         how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``; ``kept``
             where ours stays since upstream deprecated the target, or only moved code of it between functions;
-            ``decided`` by a person.
+            ``decided`` by a person; ``deleted`` for an edit that upstream has made by itself by now.
         notes: what was assumed on the way, such as an argument that was renamed on both sides.
     """
 
     text: str
-    how: Literal["same", "lines", "syntax", "kept", "decided"]
+    how: Literal["same", "lines", "syntax", "kept", "decided", "deleted"]
     conflicts: tuple[Conflict, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -152,10 +152,12 @@ class ArgumentChange:
 
 @dataclass(frozen=True)
 class StatementChange:
-    """Other statements in the place of the one at a line of a config; none for one that goes."""
+    """Other statements in the place of the one at a line of a config; none for one that goes: its comments, and the
+    description that it gives, are then those of the one at ``heir``, if there is one."""
 
     location: Location
     texts: tuple[str, ...]
+    heir: Location | None = None
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,11 @@ class Rebase:
     statements: tuple[StatementChange, ...] = ()
     name: NameChange | None = None
     declaration: str = ""
+
+    @property
+    def is_deletion(self) -> bool:
+        """Whether it is an edit that goes since upstream has made it."""
+        return self.merged.how == "deleted"
 
     @property
     def noun(self) -> str:

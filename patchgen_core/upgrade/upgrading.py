@@ -112,7 +112,9 @@ class _Upgrade:
         blamed = [entry for entry in self._new_problems(loaded, before) if not is_about(entry.problem.message, mended)]
         patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
         if rebaser is not None:
-            patches = rebaser.settle_deprecated(rebaser.rebase_together(patches, self.selection.project))
+            patches = rebaser.rebase_together(rebaser.settle_made(patches), self.selection.project)
+            patches = rebaser.settle_deprecated(patches)
+        blamed = [entry for entry in blamed if not _is_on_deleted(entry, loaded, patches)]
         problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
         if old is not None and before is None and any(problem.code for problem in problems):
             note = (
@@ -226,6 +228,15 @@ class _ReleaseRun:
     def _generations(self) -> dict[ConfigKey, Generation]:
         there = (c for c in self.selection.configs if self.project.module(c) is not None)
         return self.project.generate({config_key(c): c for c in there if self.is_wanted(c)})
+
+
+def _is_on_deleted(entry: PatchProblem, loaded: LoadedConfig, verdicts: Sequence[PatchVerdict]) -> bool:
+    """Whether a problem is one of an edit that goes."""
+    if entry.patch is None:
+        return False
+    patch = patches_of(loaded)[entry.patch]
+    deleted = (verdict for verdict in verdicts if verdict.rebase is not None and verdict.rebase.is_deletion)
+    return any(is_on(verdict, patch, loaded) for verdict in deleted)
 
 
 def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:

@@ -258,18 +258,6 @@ class TestChanged:
             "=======\n    output = self.o_proj(scores).clone()\n>>>>>>> theirs"
         ) in upgraded.text
 
-    def test_what_upstream_does_now_is_to_be_deleted(self, work: Workspace) -> None:
-        new = changed(
-            ("self.o_proj(scores)", "fused(self.o_proj, scores)"),
-            ("import math", "import math\nfrom kernels import fused"),
-        )
-        upgraded = upgrade_edits(work, INSTEAD, new)
-        assert upgraded.patch.verdict == "now upstream"
-
-    def test_a_parameter_that_upstream_has_now_is_to_be_deleted(self, work: Workspace) -> None:
-        upgraded = upgrade_edits(work, PARAMETER, changed(("mask=None, **kwargs", "mask=None, scale=None, **kwargs")))
-        assert upgraded.patch.verdict == "now upstream"
-
 
 class TestTogether:
     """Edits of one target of which one cannot be carried over by itself."""

@@ -78,7 +78,7 @@ def test_a_target_that_upstream_left_alone_keeps_its_code(work: Workspace) -> No
     assert [upgraded.code.count(f"            query = rotate(query, {number})\n") for number in (1, 2)] == [1, 1]
 
 
-def test_a_parameter_that_upstream_no_longer_has_need_not_be_removed(work: Workspace) -> None:
+def test_edits_go_where_upstreams_function_is_what_they_made_of_it(work: Workspace) -> None:
     config = 'config.remove_parameter("Attention.forward", "mask")\n'
     config += 'config.delete_code("Attention.forward", "if mask is not None:")\n'
     config += 'config.replace_code("Attention.forward", "attention(query, mask, ...)", "attention(query, None, ...)")'
@@ -87,5 +87,9 @@ def test_a_parameter_that_upstream_no_longer_has_need_not_be_removed(work: Works
         ("        if mask is not None:\n            query = query + mask\n", ""),
         ("(query, mask,", "(query, None,"),
     )
-    removal = [p for p in upgrade_edits(work, config, new).config.patches if p.kind == "parameter_removal"]
-    assert [patch.verdict for patch in removal] == ["now upstream"]
+    upgraded = upgrade_edits(work, config, new)
+    assert [patch.verdict for patch in upgraded.config.patches] == ["now upstream"] * 3
+    assert upgraded.report.exit_code == 0
+    applied = upgraded.apply()
+    assert (len(applied.merged), applied.left, applied.problems) == (3, (), ())
+    assert "Attention.forward" not in upgraded.text

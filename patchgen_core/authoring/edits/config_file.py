@@ -69,6 +69,19 @@ class _Change(cst.CSTTransformer):
         return updated_node if change is None else change(updated_node)
 
 
+@dataclass(frozen=True)
+class InTurn:
+    """What a node becomes by one change after the other."""
+
+    changes: tuple[Callable[[Any], Any], ...]
+
+    def __call__(self, updated: Any) -> Any:
+        """The node with all of them."""
+        for change in self.changes:
+            updated = change(updated)
+        return updated
+
+
 class ConfigFiles:
     """The files that are edited, each read once."""
 

@@ -320,11 +320,11 @@ class _Front:
         report, applied = self.report, self.applied
         if applied is None or report.failed:
             return report.exit_code
-        done = applied.merged
+        done, gone = applied.merged, [rebase for rebase, _ in applied.left if rebase.is_deletion]
         left = [p for c in report.configs for p in c.patches if p.risk == "must change" and p.rebase not in done]
         of_configs = [f for c in report.configs for f in c.findings if f.risk == "must change"]
         is_red = self.gate is not None and self.gate.exit_code != 0
-        return int(bool(left or of_configs or applied.problems or applied.marked) or is_red)
+        return int(bool(left or gone or of_configs or applied.problems or applied.marked) or is_red)
 
 
 def _echo(text: str) -> None:

@@ -54,13 +54,14 @@ _KINDS: tuple[Kind, ...] = (
     "added",
 )
 """The order of columns: what needs most work comes first."""
-_CLEAN, _CONFLICT = "merges cleanly", "conflict"
+_CLEAN, _DELETED, _CONFLICT = "merges cleanly", "deleted", "conflict"
 _HOW = {
     "same": "It already has all of upstream's change",
     "kept": "It stays as it is",
     "lines": "Upstream's change is merged in by lines",
     "syntax": "Upstream's change is merged in by syntax",
     "decided": "A person decided it",
+    "deleted": "It goes: upstream has it now",
 }
 
 
@@ -73,7 +74,7 @@ def upgrade_page(report: UpgradeReport) -> Page:
     """The page of a report."""
     sections = tuple(_section(config) for config in report.configs)
     kinds = [kind for kind in _KINDS if any(p.verdict == kind for c in report.configs for p in c.patches)]
-    merges = [m for m in (_CLEAN, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
+    merges = [m for m in (_CLEAN, _DELETED, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
     rows = tuple(_heat_row(config, kinds, merges) for config in report.configs)
     section_kinds = {kind for section in sections for kind in section.values["kind"]}
     must = bool(report.of_risk("must change"))
@@ -125,7 +126,7 @@ def _heat_row(config: ConfigVerdict, kinds: Sequence[Kind], merges: Sequence[str
         more = ", ".join(patch.target for patch in patches)
         cells.append(HeatCell(str(len(patches)), _TONES[risk], more) if risk else HeatCell("\u2013", ""))
     counts = Counter(chain.from_iterable(_merge(patch) for patch in config.patches))
-    tones = {_CLEAN: "good", _CONFLICT: "bad"}
+    tones = {_CLEAN: "good", _DELETED: "good", _CONFLICT: "bad"}
     cells += [HeatCell(str(counts[m]), tones[m]) if counts[m] else HeatCell("\u2013", "") for m in merges]
     return tuple(cells)
 
@@ -136,7 +137,7 @@ def _merge(patch: PatchVerdict) -> tuple[str, ...]:
         return ()
     if not rebase.merged.is_clean:
         return (_CONFLICT,)
-    return (_CLEAN,) if rebase.diff else ()
+    return (_DELETED if rebase.is_deletion else _CLEAN,) if rebase.diff else ()
 
 
 def _section(config: ConfigVerdict) -> Section:
@@ -228,7 +229,7 @@ def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) ->
 def _rebase(rebase: Rebase) -> Markup:
     merged = rebase.merged
     if merged.is_clean:
-        verdict = badge("decided" if merged.how == "decided" else _CLEAN, "good")
+        verdict = badge(merged.how if merged.how in ("decided", "deleted") else _CLEAN, "good")
         remark = _HOW[merged.how]
         if rebase.is_edit and merged.how == "same":
             remark = "The edit stays as it is, at its new place"

@@ -39,7 +39,7 @@ def print_question(console: Console, question: Question, number: int, total: int
         print_diff(console, finding.diff, folded=not is_whole)
     rebase = question.rebase
     if rebase.merged.is_clean:
-        _title(console, f"the {rebase.noun}, carried over")
+        _title(console, f"the {rebase.noun}, {'deleted' if rebase.is_deletion else 'carried over'}")
         print_diff(console, rebase.diff, folded=not is_whole)
         for change in rebase.arguments:
             console.print(Text(f"  {change.name} '{change.old}' to '{change.new}'"), soft_wrap=True)

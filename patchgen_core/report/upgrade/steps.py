@@ -84,9 +84,10 @@ def _still_open(config: ConfigVerdict, patch: PatchVerdict, applied: Applied) ->
 
 
 def _step(patch: PatchVerdict, is_written: bool, reason_left: str) -> tuple[str, str] | None:
-    if patch.verdict in ("now upstream", "gone"):
-        return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
     rebase = patch.rebase
+    is_deleted = rebase is not None and rebase.is_deletion and not reason_left
+    if patch.verdict in ("now upstream", "gone") and not is_deleted:
+        return _DELETE if patch.verdict == "now upstream" else _CHANGE, reason_left or patch.verdict
     if rebase is not None and not rebase.merged.is_clean:
         return _MERGE, quantity(len(rebase.merged.conflicts), "conflict")
     if reason_left and (reason_left != SKIPPED or patch.risk != "must change"):

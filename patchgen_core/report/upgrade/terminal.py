@@ -28,7 +28,9 @@ from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upgrade.writing.gating import GateRun
 
 RISK_STYLE: dict[Risk, str] = {"must change": "red", "review": "yellow", "safe": "green"}
-_STYLES = dict[str, str](RISK_STYLE.items(), conflict="red", merges="green", merged="green", note="dim")
+_STYLES = dict[str, str](
+    RISK_STYLE.items(), conflict="red", merges="green", merged="green", deletes="green", deleted="green", note="dim"
+)
 _WIDTH = len("must change")
 _MOST_PLACES = 12
 _MOST_NAMES = 30

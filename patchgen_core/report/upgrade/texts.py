@@ -160,13 +160,17 @@ def _describe_rebase(rebase: Rebase, new_name: str, config: ConfigVerdict) -> It
         code = _conflict_text(conflict, rebase.noun, f"upstream {config.old}", f"upstream {config.new}")
         yield Part("conflict", conflict.reason, str(conflict_location(rebase, conflict)), code)
     if rebase.diff:
-        yield Part("diff", f"the {rebase.noun}, carried over", code=rebase.diff)
+        what = "deleted" if rebase.is_deletion else "carried over"
+        yield Part("diff", f"the {rebase.noun}, {what}", code=rebase.diff)
 
 
 def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
     merged = rebase.merged
     if merged.conflicts:
         yield "conflict", f"upstream's change cannot be merged into {rebase.location} automatically"
+    elif rebase.is_deletion:
+        yield "deletes", f"{rebase.location}: upstream has it now"
+        return
     elif rebase.diff:
         how = {"syntax": "cleanly by syntax", "lines": "cleanly by lines", "same": "cleanly", "decided": "as decided"}
         yield "merges", f"{how[merged.how]} into {rebase.location}"
@@ -259,7 +263,10 @@ def describe_applying(report: UpgradeReport) -> str:
     patches = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
     carried = [*patches, *(finding.rebase for config in report.configs for finding in config.findings)]
     merges = {rebase.location: rebase for rebase in carried if rebase is not None}
-    written = f"carries over {rebase_counts(merges.values())}, " if merges else ""
+    gone = [rebase for rebase in merges.values() if rebase.is_deletion]
+    others = [rebase for rebase in merges.values() if not rebase.is_deletion]
+    written = f"carries over {rebase_counts(others)}, " if others else ""
+    written += f"deletes {rebase_counts(gone)} that upstream has now, " if gone else ""
     return f"{written}generates the files and runs the gate"
 
 
@@ -283,7 +290,9 @@ def list_changes(applied: Applied) -> Iterator[PatchChange]:
     yield from (PatchChange("wrote", display_path(path)) for path in applied.written)
     yield from (PatchChange("generated", display_path(path)) for path in applied.generated)
     yield from (PatchChange("copy", f"{display_path(path)}: as it was edited by hand") for path in applied.copies)
-    yield from (PatchChange("merged", str(rebase.location)) for rebase in applied.merged)
+    for rebase in applied.merged:
+        gone = ("deleted", str(rebase.location), "upstream has it now")
+        yield PatchChange(*gone) if rebase.is_deletion else PatchChange("merged", str(rebase.location))
     for rebase in applied.marked:
         conflicts = quantity(len(rebase.merged.conflicts), "conflict")
         yield PatchChange("marked", str(rebase.location), f"{conflicts} to resolve")
@@ -292,10 +301,11 @@ def list_changes(applied: Applied) -> Iterator[PatchChange]:
 
 def applied_summary(applied: Applied) -> str:
     """What was written and what was not, in one sentence."""
-    parts = [
-        f"{rebase_counts(applied.merged) or '0 replacements'} merged",
-        f"{quantity(len(applied.generated), 'file')} generated",
-    ]
+    gone = [rebase for rebase in applied.merged if rebase.is_deletion]
+    merged = [rebase for rebase in applied.merged if not rebase.is_deletion]
+    parts = [f"{rebase_counts(merged) or '0 replacements'} merged"] if merged or not gone else []
+    parts += [f"{rebase_counts(gone)} deleted"] if gone else []
+    parts.append(f"{quantity(len(applied.generated), 'file')} generated")
     if applied.marked:
         parts.append(f"{len(applied.marked)} written with conflict markers")
     if applied.left:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -16,7 +17,7 @@ from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import ComposedLine, PlannedPatch
 from patchgen_core.config.declarations import Patch
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.nodes import FUNCTIONS
+from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.patterns import Pattern, is_rest, metavariable, parse_quoted
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition
 from patchgen_core.upgrade.results import Conflict
@@ -142,3 +143,13 @@ def why_not(edit: DeclaredEdit, definition: ReleaseDefinition) -> str:
         message = problem.message.removeprefix(f"{edit.label}: ")
         return f"{message}; {problem.hint[:1].lower()}{problem.hint[1:].rstrip('.')}" if problem.hint else message
     return ""
+
+
+def compose_edits(edits: Sequence[DeclaredEdit], definition: ReleaseDefinition) -> Function:
+    """A function of a release with edits in it; a PatchgenError where one of them has no place there."""
+    assert isinstance(definition.node, FUNCTIONS)
+    settled = [edit.settled for edit in edits]
+    lines = compose_function(definition.source, definition.node, settled, definition.package)
+    function = ast.parse("\n".join(line.text for line in lines)).body[0]
+    assert isinstance(function, FUNCTIONS)
+    return function

@@ -16,7 +16,7 @@ from patchgen_core.upgrade.carrying.carried_edit import CarriedEdit, DeclaredEdi
 from patchgen_core.upgrade.carrying.correspondence import corresponding, statement_around
 from patchgen_core.upgrade.carrying.definitions import ReleaseDefinition, identifiers
 from patchgen_core.upgrade.carrying.merging_code import PlaceMerge, edited_code, merge_code, merge_function, segment
-from patchgen_core.upgrade.carrying.parameters import carry_parameter
+from patchgen_core.upgrade.carrying.parameters import PARAMETERS, carry_parameter
 from patchgen_core.upgrade.carrying.renames import Renames, find_renames, rename_code
 from patchgen_core.upgrade.results import Conflict
 
@@ -30,7 +30,7 @@ Others = Mapping[str, tuple[ReleaseDefinition | None, ReleaseDefinition]]
 def carry_edit(edit: DeclaredEdit, old: ReleaseDefinition, new: ReleaseDefinition, others: Others) -> CarriedEdit:
     """What becomes of an edit whose definition is another one in the new release."""
     try:
-        if edit.patch.kind in ("parameter_addition", "parameter_removal"):
+        if edit.patch.kind in PARAMETERS:
             return carry_parameter(edit, old, new)
         return _Carrier(edit, old, new, others).carry()
     except PatchgenError as error:
@@ -190,7 +190,7 @@ class _Carrier:
             return CarriedEdit("changed", self.edit, "", base, theirs, conflict)
         merge = self._merge(before, base, theirs)
         if merge.is_upstream:
-            detail = "upstream now does there what the edit does: delete it"
+            detail = "upstream now does there what the edit does"
             return CarriedEdit("now upstream", self.edit, detail, base, theirs)
         if not merge.merged.is_clean:
             return self._conflict(merge, base, theirs)

@@ -39,7 +39,7 @@ def value_findings(
         return [], []
     findings: list[Finding] = []
     same: list[str] = []
-    still_used = _used_names(carried.edit)
+    still_used = names_read_by(carried.edit)
     renames = dict(carried.renames)
     places = [_forms(text) for text in (carried.base, carried.theirs)]
     for name, sources in before.sources.items():
@@ -57,7 +57,7 @@ def value_findings(
 
 def _forms(code: str) -> set[str]:
     """The statements of some code, at any depth."""
-    return {_head_form(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)}
+    return {head_form(node) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)}
 
 
 def _renamed(source: str, renames: dict[str, str]) -> str:
@@ -99,13 +99,13 @@ def place_values(edit: DeclaredEdit, definition: ReleaseDefinition) -> PlaceValu
     function = ast.parse("\n".join(line.text for line in lines)).body[0]
     assert isinstance(function, FUNCTIONS)
     authored = {number for number, line in enumerate(lines, 1) if line.edit is not None}
-    used = _used_names(edit)
+    used = names_read_by(edit)
 
     def label(node: ast.stmt) -> object:
         last = next(blocks(node))[0].lineno - 1 if isinstance(node, COMPOUND) else node.end_lineno or node.lineno
         if authored & set(range(node.lineno, max(last, node.lineno) + 1)):
             return _OWN
-        text = _head_form(node)
+        text = head_form(node)
         values.texts[text] = ast.unparse(node).split("\n")[0]
         return text
 
@@ -120,13 +120,13 @@ def place_values(edit: DeclaredEdit, definition: ReleaseDefinition) -> PlaceValu
     return values
 
 
-def _used_names(edit: DeclaredEdit) -> set[str]:
+def names_read_by(edit: DeclaredEdit) -> set[str]:
     """The plain names that the code of an edit reads."""
     tree = ast.Module(ast.parse(edit.code).body if edit.text else parse_quoted(edit.code), [])
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
-def _head_form(node: ast.stmt) -> str:
+def head_form(node: ast.stmt) -> str:
     """What a statement says; of one with blocks, its first line."""
     if not isinstance(node, COMPOUND):
         return form(node, ignore=PROSE)

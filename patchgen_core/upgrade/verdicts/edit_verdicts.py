@@ -66,14 +66,19 @@ def edit_finding(
     if carried.state == "stays":
         return Finding(kind, name, "target", change.detail, "safe", change.diff)
     if carried.state == "now upstream":
-        return Finding(kind, name, "target", carried.detail, "review", change.diff)
-    risk: Risk = "must change" if carried.state in ("gone", "ambiguous") or why_not(original, new) else "review"
+        return Finding(kind, name, "target", f"{carried.detail}: delete it", "review", change.diff)
+    risk = place_risk(carried, original, new)
     details, diff = [carried.detail], change.diff
     if carried.base or carried.theirs:
         was, now = contrasted(_line(carried.base), _line(carried.theirs))
         details.insert(0, f"`{was}` is `{now}` now")
         diff = unified_diff(f"{carried.base}\n", f"{carried.theirs}\n", f"{name}, the edit's place", f"{name}, now")
     return Finding(kind, name, "target", "; ".join(filter(None, details)), risk, diff)
+
+
+def place_risk(carried: CarriedEdit, edit: DeclaredEdit, new: ReleaseDefinition) -> Risk:
+    """Whether an edit whose place changed does not fit the new release as it is."""
+    return "must change" if carried.state in ("gone", "ambiguous") or why_not(edit, new) else "review"
 
 
 def _line(text: str) -> str:

@@ -195,7 +195,7 @@ def is_upstream(
         return False
     if not is_same_code(node, theirs, ("", target.package), [*PROSE, "decorators"]):
         return False
-    return all(_is_upstreams(name, view, patched) for name in used_names(node))
+    return all(is_upstreams(name, view, patched) for name in used_names(node))
 
 
 def _added_decorators(ours: Definition, theirs: Definition) -> bool:
@@ -204,7 +204,7 @@ def _added_decorators(ours: Definition, theirs: Definition) -> bool:
     return any(meaning(ast.unparse(decorator)) not in upstreams for decorator in ours.decorator_list)
 
 
-def _is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> bool:
+def is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> bool:
     """Whether a name means the same to the generated module and to upstream's."""
     if name not in patched.added:
         return True

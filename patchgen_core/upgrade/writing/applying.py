@@ -84,6 +84,8 @@ def apply(
     candidates, omissions = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
     omissions += [Omission(c.rebase, SKIPPED) for c in candidates if c.rebase.location in skipped]
     candidates = [candidate for candidate in candidates if candidate.rebase.location not in skipped]
+    candidates, used = rehearsal.leave_used(candidates)
+    omissions += used
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, result, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     omissions += more

@@ -10,7 +10,7 @@ from patchgen_core.authoring.edits.arguments import change_argument, rename_call
 from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.declarations import change_names, rename_target
 from patchgen_core.authoring.edits.definitions import replace_definition
-from patchgen_core.authoring.edits.statements import add_below, replace_statement
+from patchgen_core.authoring.edits.statements import add_below, delete_statement, replace_statement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import quoted
@@ -30,6 +30,10 @@ Key = tuple[str, str]
 """A config: its file, and what reports call it."""
 FileChanges = tuple[Path, Changes]
 """Changes of a file."""
+
+
+_QUOTED = ("code_replacement", "code_deletion", "parameter_addition", "parameter_removal")
+"""The kinds of patches that have no definition."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,9 @@ def _disagreement(
     verdicts: Mapping[tuple[str, str, Location, str, str], PatchVerdict],
 ) -> str:
     """Why a definition cannot become what one of its patches needs: others need something else."""
+    deletes = next((wish for wish in wishes if wish.rebase.is_deletion), None)
+    if deletes is not None:
+        return _still_needed(deletes, uses, verdicts)
     for other in wishes[1:]:
         if other.rebase.merged.text != wishes[0].rebase.merged.text:
             first, second = _named(wishes[0], other)
@@ -129,12 +136,28 @@ def _disagreement(
         return ""
     wished = {(w.config.path, w.config.config, *declaration(w.patch)) for w in wishes if w.patch is not None}
     for use in sorted(uses, key=lambda use: (use.config, use.declaration[1:])):
-        verdict = verdicts.get((*use.config, *use.declaration))
+        verdict = None if use.declaration[1] in _QUOTED else verdicts.get((*use.config, *use.declaration))
         if verdict is not None and (*use.config, *use.declaration) not in wished and _needs_no_change(verdict):
             whose = use.config[1] if use.config[1] != wishes[0].config.config else "this config"
             return (
                 f"the patch of {verdict.target} in {whose} needs it as it is; "
                 f"give {wishes[0].target} in {wishes[0].config.config} a replacement of its own"
+            )
+    return ""
+
+
+def _still_needed(
+    wish: _Wish,
+    uses: Collection[DeclaredUse],
+    verdicts: Mapping[tuple[str, str, Location, str, str], PatchVerdict],
+) -> str:
+    """Why an edit cannot go that one of its targets needs no more: another one needs it."""
+    for use in sorted(uses, key=lambda use: (use.config, use.declaration[1:])):
+        verdict = verdicts.get((*use.config, *use.declaration))
+        if verdict is None or verdict.verdict != "now upstream":
+            target = f"{use.declaration[2]} in {use.config[1]}"
+            return (
+                f"{target} needs it still, and {wish.target} in {wish.config.config} does not: give each its own edits"
             )
     return ""
 
@@ -250,7 +273,10 @@ def _argument_change(files: ConfigFiles, change: ArgumentChange) -> FileChanges:
 def _statement_change(files: ConfigFiles, change: StatementChange) -> FileChanges:
     """What puts others into the place of a declaration; a PatchgenError where it is no statement of its own."""
     file = files.get(Path(change.location.file))
-    changes = replace_statement(file, change.location.line, change.texts)
+    if change.texts:
+        changes = replace_statement(file, change.location.line, change.texts)
+    else:
+        changes = delete_statement(file, change.location.line, change.heir.line if change.heir is not None else None)
     if changes is None:
         raise PatchgenError(
             f"{change.location} is not a statement of the module that declares one edit", change.location

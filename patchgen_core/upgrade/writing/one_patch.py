@@ -92,13 +92,18 @@ def _of_target(config: ConfigVerdict, target: str) -> ConfigVerdict:
 def _merge(project: Project, rehearsal: Rehearsal, report: UpgradeReport, with_markers: bool) -> PatchMerge:
     [config] = report.configs
     candidates, omissions = find_candidates(project, report, rehearsal.files, rehearsal.uses, with_markers)
+    candidates, used = rehearsal.leave_used(candidates)
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, _, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     rewritten = rewrite(project, rehearsal.files, [*chosen, *marked])
     texts = {path: file.encoded for path, file in rewritten.items()}
     others = tuple(other.label for other in rehearsal.others if files_of(other) & texts.keys()) if texts else ()
     conflicts = sum(len(patch.rebase.merged.conflicts) for patch in config.patches if patch.rebase is not None)
-    left = (*_reasons([*omissions, *more]), *_unmerged(config.patches), *(config.notes if not config.old else ()))
+    left = (
+        *_reasons([*omissions, *used, *more]),
+        *_unmerged(config.patches),
+        *(config.notes if not config.old else ()),
+    )
     return PatchMerge((config.old, config.new), texts, left, conflicts, others)
 
 

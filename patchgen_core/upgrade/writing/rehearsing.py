@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -68,22 +68,43 @@ class Rehearsal:
 
     @cached_property
     def uses(self) -> dict[Location, list[DeclaredUse]]:
-        """What each definition is the replacement of, and what the calls that name something of upstream's do."""
+        """What each definition is the replacement of, and what the calls that declare edits in quotes, or name
+        something of upstream's, do."""
         uses: dict[Location, list[DeclaredUse]] = {}
         for key, loaded in self.loaded.items():
             if key not in self.keys:
                 continue
-            for patch in loaded.config.patches:
-                location = patch.location or loaded.config.location
-                try:
-                    replacement = read_replacement(patch.replacement, self.sources, loaded.modules, location)
-                except (PatchgenError, AttributeError):
-                    continue
-                use = DeclaredUse(key, (location, patch.kind, patch.target))
-                uses.setdefault(replacement.location, []).append(use)
+            for place, use in self._uses_of(loaded):
+                uses.setdefault(place, []).append(use)
             for location in _name_places(loaded.config):
                 uses.setdefault(location, []).append(DeclaredUse(key, (location, "", "")))
         return uses
+
+    def _uses_of(self, loaded: LoadedConfig) -> Iterator[tuple[Location, DeclaredUse]]:
+        """The places of the definitions, and of edits in quotes, that a config's patches are made of."""
+        for patch in loaded.config.patches:
+            location = patch.location or loaded.config.location
+            place = location
+            if patch.replacement is not None or not patch.is_edit:
+                try:
+                    place = read_replacement(patch.replacement, self.sources, loaded.modules, location).location
+                except (PatchgenError, AttributeError):
+                    continue
+            yield place, DeclaredUse(_key(loaded), (location, patch.kind, patch.target))
+
+    def leave_used(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], list[Omission]]:
+        """The candidates less the edits that other configs than the report's have as well and that would go; these
+        with the reason."""
+        going = [candidate for candidate in candidates if candidate.rebase.is_deletion]
+        others = [entry for loaded in self.others for entry in self._uses_of(loaded)] if going else []
+        users = dict(others)
+        omissions = [
+            Omission(c.rebase, f"{use.config[1]} has it as well, and is not part of this upgrade")
+            for c in going
+            if (use := users.get(c.rebase.location)) is not None
+        ]
+        left = [omission.rebase for omission in omissions]
+        return [candidate for candidate in candidates if candidate.rebase not in left], omissions
 
     def pins(self, keys: Iterable[Key]) -> list[FileChanges]:
         """What pins configs to the release, where they are pinned to another one."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles, EditedFile
+from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles, EditedFile, InTurn
 from patchgen_core.authoring.edits.importers import Importers
 from patchgen_core.authoring.edits.imports import add_imports
 from patchgen_core.authoring.edits.needed_imports import needed_names
+from patchgen_core.authoring.edits.statements import TakenOver
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
 from patchgen_core.project.project import Project
 from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges
@@ -28,11 +29,22 @@ def rewrite(
     renames = [rename for candidate in candidates for rename in candidate.renames]
     texts = [(candidate.path, candidate.changes) for candidate in candidates]
     for path, more in [*texts, *renames, *pins]:
-        changes[path] = {**changes.get(path, {}), **more}
+        changes[path] = _combine(changes.get(path, {}), more)
     return {
         path: _rewrite_file(project, files.get(path), of_file, [c for c in candidates if c.path == path])
         for path, of_file in changes.items()
     }
+
+
+def _combine(one: Changes, other: Changes) -> Changes:
+    """Both changes; what a statement takes over from another one comes to whatever else it becomes."""
+    results = {**one, **other}
+    for node in one.keys() & other.keys():
+        both = one[node], other[node]
+        taken = [change for change in both if isinstance(change, TakenOver)]
+        if taken and both[0] != both[1]:
+            results[node] = InTurn((*(change for change in both if change not in taken), *taken))
+    return results
 
 
 def _rewrite_file(project: Project, file: EditedFile, changes: Changes, candidates: Sequence[Candidate]) -> EditedFile:
