@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from pathlib import Path
 
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Outcome
@@ -144,7 +147,7 @@ class PatchFinder:
     """Which patch of a config a problem is about, told by the line that it names."""
 
     def __init__(self, loaded: LoadedConfig, sources: SourceCache) -> None:
-        self._patches = patches_of(loaded)
+        self._patches, self._sources = patches_of(loaded), sources
         self._lines = [_lines(patch, loaded, sources) for patch in self._patches]
         self._shared = loaded.config.location
 
@@ -162,7 +165,18 @@ class PatchFinder:
         declared = [n for n in labelled or numbers if self._patches[n].location == at]
         if declared and (labelled or at != self._shared):
             return declared[0]
-        return next((n for n in numbers if at.file == self._lines[n][0] and at.line in self._lines[n][1]), None)
+        inside = (n for n in numbers if at.file == self._lines[n][0] and at.line in self._lines[n][1])
+        calls = (n for n in numbers if self._is_in_call(at, self._patches[n]))
+        return next(chain(inside, calls), None)
+
+    def _is_in_call(self, at: Location, patch: Patch) -> bool:
+        """Whether a line is one of the call, over several lines, that declares a patch."""
+        first = patch.location
+        if first is None or first.file != at.file or first.line >= at.line:
+            return False
+        nodes = ast.walk(self._sources.get(Path(at.file)).tree)
+        calls = (node for node in nodes if isinstance(node, ast.Call) and node.lineno == first.line)
+        return any(at.line <= (call.end_lineno or 0) for call in calls)
 
 
 def _lines(patch: Patch, loaded: LoadedConfig, sources: SourceCache) -> tuple[str, range]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import Workspace
+from tests.conftest import CONFIG, Workspace
 from tests.upgrade.edit_releases import OLD, changed, upgrade_edits
 
 AFTER = """
@@ -363,3 +363,22 @@ class TestWriting:
         upgraded = upgrade_edits(work, config, changed(("scores", "attn")))
         assert not upgraded.apply().problems
         assert f'at="""\n    {lines.replace("scores", "attn")}\n    """' in upgraded.text
+
+
+def test_what_is_wrong_at_an_argument_of_a_call_over_several_lines_is_its_patchs(work: Workspace) -> None:
+    forward = "def forward(self, hidden_states, mask=None, **kwargs):\n    return hidden_states, mask\n"
+    config = """
+from proj.models.toy.forwards import forward
+
+config.override_method(
+    "Attention.forward",
+    replacement=forward,
+)
+"""
+    (work.models / CONFIG).parent.mkdir(parents=True, exist_ok=True)
+    (work.models / CONFIG).with_name("forwards.py").write_text(forward)
+    upgraded = upgrade_edits(work, config, changed(("mask=None, **kwargs", "mask=None, scale=None, **kwargs")))
+    (problem,) = upgraded.config.problems
+    assert problem.location is not None
+    assert problem.location.line == upgraded.patch.location.line + 1
+    assert (upgraded.patch.problems, upgraded.patch.risk) == ((problem,), "must change")
