@@ -63,8 +63,11 @@ def _read_requests() -> SimpleQueue[bytes]:
 
 
 def _dump_stack_at_death() -> None:
-    """Write what this process is doing to standard error when it crashes, or is about to be killed for being late."""
-    faulthandler.enable(all_threads=False)
+    """Write what this process is doing to standard error when it crashes, or is about to be killed for being late.
+
+    All threads, since it may crash in one that runs no Python, as gloo does when ranks send what others do not expect.
+    """
+    faulthandler.enable()
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, all_threads=False)
 

@@ -8,7 +8,9 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most recent call first\):)$", re.MULTILINE)
+_THREADS = r"(Current thread|Thread|Stack).*\(most recent call first\):"
+_DUMP = re.compile(rf"^(Fatal Python error: .*|{_THREADS})$", re.MULTILINE)
+_THREAD = re.compile(rf"^{_THREADS}(?:\n  .*)*", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 _DISTRIBUTED = os.path.join("torch", "distributed") + os.sep
 _COLLECTIVES = ("distributed_c10d.py", "_functional_collectives.py")
@@ -25,9 +27,21 @@ class Frame:
 
 
 def split_output(output: str) -> tuple[str, str]:
-    """What a process wrote before its stack was dumped behind it, and the dump; that is empty where there is none."""
+    """What a process wrote before its stack was dumped behind it, and the dump of one thread; that is empty where
+    there is none."""
     dump = _DUMP.search(output)
-    return (output[: dump.start()], output[dump.start() :]) if dump else (output, "")
+    return (output[: dump.start()], _keep_one_thread(output[dump.start() :])) if dump else (output, "")
+
+
+def _keep_one_thread(dump: str) -> str:
+    """A dump with the thread that crashed alone, or with the main one where that runs no Python; the main thread is
+    last."""
+    threads = list(_THREAD.finditer(dump))
+    running = [thread for thread in threads if _FRAME.search(thread[0])]
+    if len(running) < 2:
+        return dump
+    chosen = next((thread for thread in running if thread[1] == "Current thread"), running[-1])
+    return dump[: threads[0].start()] + chosen[0]
 
 
 def read_frames(dump: str) -> tuple[Frame, ...]:

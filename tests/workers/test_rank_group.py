@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -58,11 +59,22 @@ def die_on(rank: Rank, number: int) -> str:
     return "late"
 
 
+def abort_beside_python(rank: Rank, number: int) -> str:
+    """Aborts in a thread that runs no Python, as gloo does."""
+    if rank.number == number:
+        library = ctypes.CDLL(None)
+        library.pthread_create(ctypes.byref(ctypes.c_ulong()), None, library.abort, None)
+        stand_here()
+    time.sleep(LIMIT)
+    return "late"
+
+
 def give_unpicklable(_: Rank, __: Any) -> Any:
     return lambda: None
 
 
-HANDLERS = {function.__name__: function for function in (name_process, fail_on, wait_on, die_on, give_unpicklable)}
+FUNCTIONS = (name_process, fail_on, wait_on, die_on, abort_beside_python, give_unpicklable)
+HANDLERS = {function.__name__: function for function in FUNCTIONS}
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +119,14 @@ def test_a_rank_that_raises_ends_all_of_them_and_the_next_request_begins_anew(gr
 def test_a_rank_that_is_killed_is_told(group: RankGroup) -> None:
     failure = failure_of(group, ("die_on", 2))
     assert (failure.rank, failure.how) == (2, "is killed by SIGKILL")
+
+
+def test_a_rank_that_a_library_ends_tells_where_it_stood(group: RankGroup) -> None:
+    failure = failure_of(group, ("abort_beside_python", 1))
+    assert (failure.rank, failure.how) == (1, "is killed by SIGABRT")
+    frame = find_own_frame(failure.states[1].frames)
+    assert frame is not None
+    assert (Path(frame.file), frame.function) == (Path(__file__), "stand_here")
 
 
 def test_an_answer_that_cannot_be_sent_is_told(group: RankGroup) -> None:
