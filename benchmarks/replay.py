@@ -7,8 +7,8 @@
 Each step's results and project stay in the folder, and a step that is there is not taken again: stop it, and start it
 again, at any time. After the steps, parity judges each release that a walk came to, one process a release. With all
 releases that takes many hours, less with `--on`, where several walks go on at a time at a cluster's nodes. `--tables`
-only prints what is there. `--figures` writes how many patches came to what into `benchmarks/replay_figures.txt`,
-beside those of steps that were not chosen; docs/upgrading.md has its tables.
+only prints what is there. `--figures` writes how many patches came to what into a file such as
+`benchmarks/replay_minor_figures.txt`, beside those of steps that were not chosen; docs/upgrading.md has its tables.
 """
 
 from __future__ import annotations

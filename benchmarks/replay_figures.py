@@ -2,7 +2,8 @@
 
     python -m benchmarks.replay_figures
 
-prints the tables. The benchmark writes the file with ``--figures``.
+prints the tables. The benchmark writes the files with ``--figures``: one of long steps, over several releases at once,
+and one of the steps from each minor release to the next.
 """
 
 from __future__ import annotations
@@ -15,17 +16,21 @@ from pathlib import Path
 from benchmarks.replay_judge import Judged
 
 FIGURES = Path(__file__).with_name("replay_figures.txt")
+MINOR_FIGURES = Path(__file__).with_name("replay_minor_figures.txt")
 HEAD = """\
-# The replay's figures: `python -m benchmarks.replay --figures benchmarks/replay_figures.txt` writes them.
+# The replay's figures: `python -m benchmarks.replay --figures FILE` writes them.
 # walk | release | kind of patch | what upstream changed | outcome | judged by | patches"""
 OUTCOMES = ("right", "conflict", "wrong", "not judged")
 GROUPS = {
     "step": "project, and the release that it came to",
+    "project": "project, over all of its steps",
     "kind": "kind of patch",
     "change": "upstream's change",
     "by": "judged by",
 }
 """What tables have their rows by, and what these are called."""
+TABLES = {FIGURES: ("step", "kind", "change", "by"), MINOR_FIGURES: ("project", "change")}
+"""The tables that docs/upgrading.md has of each file."""
 LABELS = {
     "none": "nothing",
     "layout": "layout or docstring",
@@ -61,12 +66,17 @@ class Figure:
         return self.walk.rpartition("-")[2]
 
     @property
+    def project(self) -> str:
+        """The project, whatever its form and release."""
+        return self.walk.rpartition("-")[0]
+
+    @property
     def step(self) -> str:
         """The project and the release that it came to, whatever its form."""
-        return f"{self.walk.rpartition('-')[0]}, {self.release}"
+        return f"{self.project}, {self.release}"
 
 
-def read_figures(path: Path = FIGURES) -> list[Figure]:
+def read_figures(path: Path) -> list[Figure]:
     """The counts of a file; none where there is no file."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     rows = [line.split(" | ") for line in lines if line and not line.startswith("#")]
@@ -104,4 +114,6 @@ def tabulate_outcomes(figures: Iterable[Figure], group: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n\n".join("\n".join(tabulate_outcomes(read_figures(), group)) for group in GROUPS))
+    for path, groups in TABLES.items():
+        for group in groups:
+            print("\n".join(tabulate_outcomes(read_figures(path), group)), end="\n\n")
