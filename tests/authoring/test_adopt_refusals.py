@@ -29,7 +29,7 @@ from tests.conftest import UPSTREAM, Workspace
         ({"output": Path("toy.py")}, "'toy.py' is not a config's file name\n  It must end in '_patch_gen_config.py'."),
     ],
 )
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> None:
     write(site, "patches.py", "def patch(on=True): ...\n")
     with pytest.raises(PatchgenError) as caught:

@@ -80,7 +80,7 @@ def check(cls: Any, factory: Callable[[Any], Any], **kwargs: Any) -> dict[str, s
         ("qwen3", "Qwen3ForCausalLM"),
     ],
 )
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(2)
 def test_the_converter_that_transformers_asks_for_is_green(family: str, name: str) -> None:
     verdict = check_converter(getattr(generated(family), name), create_checkpoint_tensor_converter)
     assert verdict.errors == ()
@@ -170,7 +170,7 @@ def test_what_upstream_chose_for_itself_is_not_asked_of_the_generated_class() ->
         (Crashing, ["hub checkpoint", "random order"], "experts.11.down_proj.weight' [96, 56]: KeyError"),
     ],
 )
-@pytest.mark.mostly_slow(6)
+@pytest.mark.mostly_slow(3)
 def test_a_broken_converter_is_told_by_its_defect(converter: Any, steps: list[str], told: str) -> None:
     found = check(generated("qwen3_moe").Qwen3MoeForCausalLM, converter)
     assert set(steps) <= set(found), found

@@ -189,6 +189,7 @@ def test_what_takes_the_process_down_is_one_failure(models: Models, artifacts: d
     assert models["good"] == before
 
 
+@pytest.mark.slow
 def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: dict[str, Artifact]) -> None:
     process = models["good"] and models.process
     worker = models.checks.worker

@@ -115,7 +115,7 @@ def test_upstreams_own_code_agrees_bit_for_bit(port):
         ),
     ],
 )
-@pytest.mark.mostly_slow(3)
+@pytest.mark.mostly_slow(1)
 def test_a_defect_differs_and_is_told_at_its_patch(port, target, edit):
     made = port(edit, targets=("LlamaDecoderLayer.__init__", target, "LlamaModel.forward"))
     problems = made.check().errors

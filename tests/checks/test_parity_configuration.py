@@ -95,7 +95,7 @@ CLASSIFIER = f"{WHOLE}\n{OTHER_HEADS}{IMPORTED}"
         (NO_LONGER, "LlamaRotaryEmbedding.forward", "rope_type=dynamic"),
     ],
 )
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_what_only_another_configuration_shows_is_red_with_that_alone(
     work: Workspace, patch: str, target: str, change: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.conftest import Workspace
 pytestmark = pytest.mark.torch
 
 
+@pytest.mark.slow
 def test_batches_say_what_they_pass_and_why_they_run(work: Workspace) -> None:
     work.config(NORM, preamble=PREAMBLE)
     done = work.patchgen("batches")

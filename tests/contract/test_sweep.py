@@ -66,6 +66,7 @@ def test_rules_find_nothing_in_upstreams_own_code(module: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("module", SAMPLE)
+@pytest.mark.mostly_slow(4)
 def test_names_mean_what_python_takes_them_for(module: str) -> None:
     source = read_source(find_upstream(f"transformers.models.{module}").path)
     uses = Module(source).uses.items()

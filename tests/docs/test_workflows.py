@@ -274,6 +274,7 @@ def test_release_that_cannot_be_installed_is_a_red_gate(runner: Runner) -> None:
     assert runner.outputs() == {"is_draft": "true"}
 
 
+@pytest.mark.slow
 def test_patch_is_committed_to_a_branch_of_its_own(runner: Runner) -> None:
     runner.upgrade()
     assert runner.push() == {"is_ours": "true"}

@@ -255,6 +255,7 @@ RENDERED = [(40, MODELS[:1]), *(pytest.param(width, MODELS, marks=pytest.mark.sl
 
 
 @pytest.mark.parametrize(("width", "models"), RENDERED)
+@pytest.mark.slow
 def test_rendered_diffs_fit_the_width_and_lose_nothing(width: int, models: tuple[str, ...]) -> None:
     rng = random.Random(width)
     source = (ZOO / "qwen3/generated/patched_modeling_qwen3_gpu.py").read_text(encoding="utf-8")

@@ -17,6 +17,7 @@ DEFECTS = [edit for edit in EDITS if edit.is_defect]
 WRITTEN_BY_HAND = {path for path in (ROOT / ZOO).rglob("*.py") if path.parent.name != "generated"}
 
 
+@pytest.mark.slow
 def test_texts_are_there_once_and_the_new_ones_are_python():
     assert [edit.name for edit in EDITS if not can_be_made(edit)] == []
 

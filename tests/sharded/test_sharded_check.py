@@ -48,6 +48,7 @@ def test_what_only_one_rank_computes_otherwise_is_told_with_rank_tensor_and_modu
     assert result.errors[0].location in places_of("llama", "LlamaMLP.forward")
 
 
+@pytest.mark.slow
 def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> None:
     stuck = (
         "        if dist.is_initialized() and dist.get_rank() == 0 and x.shape[0] == 2:\n            dist.barrier()\n"

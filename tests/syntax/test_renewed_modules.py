@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Inference
@@ -66,6 +68,7 @@ class Outer(Outside):
 WORDS = re.compile(r"\b(One|Two|Base|Outer|Outside|plain|helper|first|other|inner|blocks|shared|forward|x|config)\b")
 
 
+@pytest.mark.slow
 def test_callees_are_those_of_the_text_by_itself() -> None:
     chance = random.Random(28)
     versions = 0

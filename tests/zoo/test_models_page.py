@@ -42,6 +42,7 @@ def test_every_config_has_parity_and_figures(rows: list[Row]) -> None:
         assert int(seconds) > 0
 
 
+@pytest.mark.slow
 def test_links_lead_to_the_configs(rows: list[Row]) -> None:
     links = re.findall(r"\]\((\.\./[^)]+)\)", PAGE.read_text(encoding="utf-8"))
     assert len(links) == len(rows)

@@ -332,7 +332,7 @@ def same(model: Any, inputs: dict[str, Any], right: torch.Tensor) -> bool:
 
 @having(DUMMY)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.mostly_slow(8)
+@pytest.mark.mostly_slow(4)
 def test_dummy_forward_is_a_zero_of_every_parameter_of_the_tower(zoo: Zoo, dtype: torch.dtype) -> None:
     model = zoo.build(dtype)
     assert zoo.towers
@@ -351,6 +351,7 @@ def test_dummy_forward_is_a_zero_of_every_parameter_of_the_tower(zoo: Zoo, dtype
 
 
 @having(DUMMY)
+@pytest.mark.mostly_slow(4)
 def test_text_alone_reaches_the_towers_in_a_process_group_only(zoo: Zoo) -> None:
     for is_rank in (False, True):
         with process_group() if is_rank else nullcontext():

@@ -92,6 +92,7 @@ def test_nothing_is_restored_over_something(home: Path, tmp_path: Path, command:
     assert len(list(Store(other / "files").digests())) == 1
 
 
+@pytest.mark.slow
 def test_a_damaged_backup_leaves_an_empty_folder_that_takes_the_next(
     home: Path, tmp_path: Path, command: Command
 ) -> None:

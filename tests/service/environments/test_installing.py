@@ -122,6 +122,7 @@ def test_what_stops_installing_says_why_and_leaves_the_others(
     assert ask(environment, "import tiny; print(tiny.VERSION)") == "1.0"
 
 
+@pytest.mark.slow
 def test_an_environment_goes_when_it_was_not_used_for_long(environment: PythonEnvironment, folder: Path) -> None:
     now = time.time()
     assert remove_unused(folder, now - 3600) == []

@@ -143,6 +143,7 @@ def install_by_hand(environment: Path) -> None:
     (environment / "complete").touch()
 
 
+@pytest.mark.slow
 def test_patches_that_a_release_makes_needless_are_told_with_what_it_took_away(
     llama_project: GitProject, sqlite_team: Team
 ) -> None:
