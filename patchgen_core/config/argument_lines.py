@@ -45,7 +45,7 @@ def _names(problem: Problem) -> Iterator[str]:
 def _find_line(source: SourceFile, line: int, names: list[str]) -> int | None:
     """The line of the first name that stands in one line of the calls over several lines that begin in a line."""
     arguments: list[ast.expr | ast.keyword] = []
-    for call in _calls_at(source, line):
+    for call in calls_at(source, line):
         arguments += [*call.args, *call.keywords]
     for name in names if arguments else ():
         lines = {number for argument in arguments for number in _lines_of(source, argument, name)}
@@ -58,7 +58,7 @@ def _find_quoted(source: SourceFile, line: int, code: str) -> int | None:
     """The line of code in quotes that reads as a line of what was generated of it."""
     lines = {
         number
-        for call in _calls_at(source, line)
+        for call in calls_at(source, line)
         for text in call.args
         if isinstance(text, ast.Constant) and isinstance(text.value, str) and code in text.value
         for number in range(text.lineno, (text.end_lineno or 0) + 1)
@@ -67,7 +67,8 @@ def _find_quoted(source: SourceFile, line: int, code: str) -> int | None:
     return lines.pop() if len(lines) == 1 else None
 
 
-def _calls_at(source: SourceFile, line: int) -> Iterator[ast.Call]:
+def calls_at(source: SourceFile, line: int) -> Iterator[ast.Call]:
+    """The calls over several lines that begin at a line."""
     around = [statement for statement in source.tree.body if _holds(source, statement, line)]
     nodes = (node for statement in around for node in ast.walk(statement) if isinstance(node, ast.Call))
     return (call for call in nodes if call.lineno == line and call.end_lineno != line)

@@ -25,12 +25,11 @@ PatchKind = Literal[
     "parameter_addition",
     "parameter_removal",
 ]
-EDITS: frozenset[PatchKind] = frozenset(
-    [
-        *("method_edit", "function_edit", "class_edit"),
-        *("code_replacement", "code_deletion", "parameter_addition", "parameter_removal"),
-    ]
+WITHOUT_FUNCTION: frozenset[PatchKind] = frozenset(
+    ["code_replacement", "code_deletion", "parameter_addition", "parameter_removal"]
 )
+"""The kinds of patches that say in their call alone what they do."""
+EDITS: frozenset[PatchKind] = WITHOUT_FUNCTION | {"method_edit", "function_edit", "class_edit"}
 """The kinds of patches that change a place inside their target; a target may have several."""
 WRAPPERS: frozenset[PatchKind] = frozenset(["init_modification", "method_wrapper"])
 """The kinds of patches that call upstream's method."""

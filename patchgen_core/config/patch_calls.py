@@ -9,16 +9,13 @@ from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments, edit_patches
 from patchgen_core.config.arguments import caller
-from patchgen_core.config.declarations import Helper, Patch, PatchKind
+from patchgen_core.config.declarations import WITHOUT_FUNCTION, Helper, Patch
 from patchgen_core.config.entries import EntryField, place_declaration
 from patchgen_core.errors import Location, PatchgenError
 
 T = TypeVar("T")
 NameMap = Mapping[str, str] | None
 
-_WITHOUT_FUNCTION: frozenset[PatchKind] = frozenset(
-    ["code_replacement", "code_deletion", "parameter_addition", "parameter_removal"]
-)
 MISSING: Any = object()
 """An argument that a call was not given."""
 
@@ -175,6 +172,6 @@ class PatchCalls(Declarations):
             self.patches.append(replace(declared, replacement=definition))
             return obj
 
-        if declared.kind in _WITHOUT_FUNCTION:
+        if declared.kind in WITHOUT_FUNCTION:
             return record(None)
         return self._decorator(record, replacement, f"{call} '{patch.target}'", location)

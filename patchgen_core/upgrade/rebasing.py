@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from patchgen_core.authoring.edits.needed_imports import missing_imports
@@ -188,9 +189,13 @@ class Rebaser:
         others = other_functions(view_of(self.old), view_of(self.new), name)
         return [carry_edit(edit, *sides, others) for edit in edits]
 
+    @cached_property
+    def _replacements(self) -> ConfigReplacements:
+        """What the config puts into the new release's generated module."""
+        return ConfigReplacements(self.loaded, (view_of(self.new), view_of(self.old)), self.sources)
+
     def _is_upstreams(self, name: str) -> bool:
-        view = view_of(self.new)
-        return is_upstreams(name, view, ConfigReplacements(self.loaded, (view, view_of(self.old)), self.sources))
+        return is_upstreams(name, view_of(self.new), self._replacements)
 
     def _definitions(self, patch: Patch) -> Releases | None:
         """The definition that a patch's target is in both releases, where it is one of the module's own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Outcome
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.config.argument_lines import calls_at
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import read_replacement
@@ -174,8 +174,7 @@ class PatchFinder:
         first = patch.location
         if first is None or first.file != at.file or first.line >= at.line:
             return False
-        nodes = ast.walk(self._sources.get(Path(at.file)).tree)
-        calls = (node for node in nodes if isinstance(node, ast.Call) and node.lineno == first.line)
+        calls = calls_at(self._sources.get(Path(at.file)), first.line)
         return any(at.line <= (call.end_lineno or 0) for call in calls)
 
 

@@ -61,9 +61,8 @@ class ForkServer:
         takes."""
         if not CAN_FORK or (self._is_announced and ENVIRONMENT in os.environ):
             return False
-        self.folder = tempfile.mkdtemp(
-            prefix="patchgen-fork-", dir=scratch_folder()
-        )  # which is nobody else's to look into
+        # nobody else may look into it
+        self.folder = tempfile.mkdtemp(prefix="patchgen-fork-", dir=scratch_folder())
         try:
             with ExitStack() as stack:
                 listeners = [(self._listen(stack, name), name, base) for name, base in self._preparations.items()]

@@ -11,6 +11,7 @@ from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.declarations import change_names, rename_target
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.authoring.edits.statements import add_below, delete_statement, replace_statement
+from patchgen_core.config.declarations import WITHOUT_FUNCTION
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import quoted
@@ -30,10 +31,6 @@ Key = tuple[str, str]
 """A config: its file, and what reports call it."""
 FileChanges = tuple[Path, Changes]
 """Changes of a file."""
-
-
-_QUOTED = ("code_replacement", "code_deletion", "parameter_addition", "parameter_removal")
-"""The kinds of patches that have no definition."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ def _disagreement(
         return ""
     wished = {(w.config.path, w.config.config, *declaration(w.patch)) for w in wishes if w.patch is not None}
     for use in sorted(uses, key=lambda use: (use.config, use.declaration[1:])):
-        verdict = None if use.declaration[1] in _QUOTED else verdicts.get((*use.config, *use.declaration))
+        verdict = None if use.declaration[1] in WITHOUT_FUNCTION else verdicts.get((*use.config, *use.declaration))
         if verdict is not None and (*use.config, *use.declaration) not in wished and _needs_no_change(verdict):
             whose = use.config[1] if use.config[1] != wishes[0].config.config else "this config"
             return (

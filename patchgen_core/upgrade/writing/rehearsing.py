@@ -12,6 +12,7 @@ from patchgen_core.authoring.edits.config_file import ConfigFiles
 from patchgen_core.authoring.edits.declarations import pin_version
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Artifact
+from patchgen_core.config.declarations import WITHOUT_FUNCTION
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.config.replacement import read_replacement
 from patchgen_core.config.spec import PatchConfig
@@ -85,7 +86,7 @@ class Rehearsal:
         for patch in loaded.config.patches:
             location = patch.location or loaded.config.location
             place = location
-            if patch.replacement is not None or not patch.is_edit:
+            if patch.kind not in WITHOUT_FUNCTION:
                 try:
                     place = read_replacement(patch.replacement, self.sources, loaded.modules, location).location
                 except (PatchgenError, AttributeError):
