@@ -36,7 +36,7 @@ from patchgen_core.config.input_recording import Input, input_name, is_absent
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
-from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file, package_version
+from patchgen_core.upstream.module import InstalledPackages, UpstreamModule, find_upstream, installed_file
 
 _IMPORT = re.compile(r"from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+)")
 
@@ -49,9 +49,9 @@ class InputReader:
         self._states: dict[Input, Any] = {}
         self._kinds: dict[str, Callable[[str], Any]] = {
             "file": lambda name: file_digest(self.path(name)),
-            "module": lambda name: self.name_of(project.module_path(name)),
+            "module": self._module,
             "folder": lambda name: project.package_folder(name).is_dir(),
-            "installed": lambda name: self.name_of(installed_file(name)),
+            "installed": lambda name: self.name_of(installed_file(name, self._packages)),
             "absent": lambda name: is_absent(project, name),
             "root": lambda name: str(project.base),
             "upstream": self._upstream,
@@ -59,7 +59,8 @@ class InputReader:
             "own": self._own,
         }
         self._settings = RuffSettings(project)
-        self._read_version = cache(package_version)
+        self._packages = InstalledPackages()
+        self._is_in_a_root = cache(project.has_package)
         self._trails: dict[tuple[str, str], str] = {}
 
     def read(self, kind: str, name: str) -> Any:
@@ -76,9 +77,13 @@ class InputReader:
         """The path that an input names."""
         return self.project.base / name
 
+    def _module(self, name: str) -> str | None:
+        top = name.partition(".")[0]
+        return self.name_of(self.project.module_path(name)) if self._is_in_a_root(top) else None
+
     def _upstream(self, module: str) -> list[Any] | None:
         try:
-            upstream = find_upstream(module, self.project.upstream, read_version=self._read_version)
+            upstream = find_upstream(module, self.project.upstream, installed=self._packages)
         except PatchgenError:
             return None
         contents = file_digest(upstream.path)

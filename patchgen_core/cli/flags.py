@@ -16,11 +16,19 @@ from patchgen_core.project.named_configs import find_named_project
 from patchgen_core.project.project import Project
 
 
+class _FixedWidth(argparse.HelpFormatter):
+    """For adding arguments, which asks for a formatter: what measures the terminal takes long to import."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
+
+
 class _Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """Its usage, the subcommands and its flags."""
         from patchgen_core.cli.subcommands import help_text
 
+        self.formatter_class = argparse.HelpFormatter
         title, _, flags = super().format_help().partition("positional arguments:")
         return f"{title.rstrip()}\n{help_text()}\n\nWithout a subcommand:\n{flags.lstrip(chr(10))}"
 
@@ -38,6 +46,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
             "Modeling files of Hugging Face models, generated from patch configs and checked against upstream."
         ),
         epilog=f"'{prog} help SUBCOMMAND' explains one. {EXIT_CODES}",
+        formatter_class=_FixedWidth,
     )
     add_paths(parser, "none, or with --check and --watch all of the project")
     add_output(parser)

@@ -139,6 +139,11 @@ class Project:
                 return path
         return None
 
+    def has_package(self, top: str) -> bool:
+        """Whether the project has modules of a top-level name; without one, `module_path` finds none of it."""
+        is_prefix = top == self.package_prefix.partition(".")[0]
+        return is_prefix or any(root.joinpath(top).is_dir() or module_file(root, (top,)) for root in self.import_roots)
+
     def config_path(self, name: str) -> Path:
         """The config file that a dotted module, ``patches.<name>`` or a path means; an error names the nearest."""
         if name.endswith(".py") or os.sep in name:

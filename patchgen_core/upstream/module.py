@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from patchgen_core.errors import Location, NameHint, PatchgenError, closest
@@ -34,15 +34,23 @@ class UpstreamModule:
         return self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
 
 
+class InstalledPackages:
+    """Where the interpreter has top-level packages, and of which version: each is looked for once, for as long as
+    nothing is installed."""
+
+    def __init__(self) -> None:
+        self.places = cache(_places)
+        self.version = cache(package_version)
+
+
 def find_upstream(
     module: str,
     search: Sequence[Path] = (),
     location: Location | None = None,
-    read_version: Callable[[str, Path], str] | None = None,
+    installed: InstalledPackages | None = None,
 ) -> UpstreamModule:
-    """Resolve a dotted module name to its file, as an import would, but running no code of it; `search` has folders to
-    look in before the interpreter's own path, `location` is for the error, and `read_version` takes the place of
-    :func:`package_version`.
+    """Resolve a dotted module name to its file, as an import would, but running no code of it. `search` has folders to
+    look in before the interpreter's own path, `location` is for the error, `installed` has what was found before.
 
     Raises:
         PatchgenError: the package is not installed, or has no such module; names the nearest one.
@@ -52,13 +60,14 @@ def find_upstream(
         is_path = "/" in module or "\\" in module
         hint = "Write its dotted name, such as 'transformers.models.qwen3.modeling_qwen3'."
         raise PatchgenError(f"'{module}' is not a module name", location, hint if is_path else "Name it absolutely.")
-    places = [folder / top for folder in search if (folder / top).is_dir()] or _places(top)
+    installed = installed or InstalledPackages()
+    places = [folder / top for folder in search if (folder / top).is_dir()] or installed.places(top)
     if not places:
         raise PatchgenError(f"upstream package '{top}' is not installed", location)
     for place in places:
         file = _file_below(place, parts)
         if file is not None:
-            return UpstreamModule(module, file, top, (read_version or package_version)(top, place.parent))
+            return UpstreamModule(module, file, top, installed.version(top, place.parent))
     near = closest(module, _neighbours(places[0], top, parts))
     raise PatchgenError(
         f"upstream has no module '{module}'",
@@ -80,10 +89,10 @@ def _places(top: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin and spec.origin.endswith(".py") else []
 
 
-def installed_file(module: str) -> Path | None:
+def installed_file(module: str, installed: InstalledPackages | None = None) -> Path | None:
     """The file of an installed module, found without executing it or its packages."""
     top, *parts = module.split(".")
-    files = (_file_below(place, parts) for place in _places(top))
+    files = (_file_below(place, parts) for place in (installed or InstalledPackages()).places(top))
     return next(filter(None, files), None)
 
 

@@ -245,17 +245,17 @@ def fix_result(result: ConfigResult, project: Project) -> ConfigResult:
 def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:
     """Generated files in the project's output folders that no config makes any more, given an outcome for each of its
     configs. Folders of those that name no output are left out."""
-    expected: set[Path] = set()
+    expected: set[str] = set()
     unknown: set[Path] = set()
     for outcome in outcomes:
         if outcome.output is not None:
-            expected.add(outcome.output.with_suffix(""))
+            expected.add(os.path.splitext(outcome.output)[0])
         else:
             unknown.add(project.output_folder(outcome.path))
     root, folder = os.fspath(project.search_root), f"{os.sep}{OUTPUT_FOLDER}{os.sep}"
     # in text: taking the paths of a large project apart costs as much as all else that an unchanged check does
     candidates = (path for path in walk_files(project.search_root) if folder in os.sep + str(path)[len(root) :])
-    others = (path for path in candidates if path.with_suffix("") not in expected)
+    others = (path for path in candidates if os.path.splitext(path)[0] not in expected)
     orphans = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
     return tuple(sorted(orphans))
 
