@@ -17,7 +17,7 @@ MODELS := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2] and not p
 	and not ((sharded[ or parity[liger_kernel]) and not (llama or qwen3_vl_moe)) \
 	and not ((parity[ or converter) and (deepseek_v3_ or gemma3_ or qwen3_5_ or omni))
 
-# another apt-get, such as the one of the target beside it or of a machine that has just started, is waited for
+# another apt-get, such as the one of a machine that has just started, is waited for
 APT := apt-get -o DPkg::Lock::Timeout=300
 
 # of which one is enough, with a chromedriver
@@ -29,35 +29,40 @@ export PYTHONDONTWRITEBYTECODE :=
 # as in an activated environment, so that no test has to change it
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: gate test tests slow quick test-core browser neovim emacs vscode editor-pictures server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core packages browser neovim emacs vscode editor-pictures server releases forks walk replay docs lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
-gate: .venv/installed  ## the main job: the gate over examples/zoo
+gate: .venv/imported  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
 
-test: .venv/installed  ## what every change must pass: the tests with the gate over examples/zoo, and beside them the lint
-	$(MAKE) --no-print-directory -j2 tests lint
+test:  ## what every change must pass: the tests with the gate over examples/zoo, and beside them the lint
+	$(MAKE) --no-print-directory -j4 tests lint
 
-tests: .venv/installed browser server releases
+tests: .venv/imported packages releases
 	$(BIN)/python -m pytest -p pytest_patchgen --patchgen-level=quick -n $(WORKERS) --dist worksteal -m "not slow" -k "$(MODELS)"
 
-slow: .venv/installed browser neovim emacs server releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
+slow: .venv/imported packages neovim emacs releases forks .venv/ray-installed  ## the tests that take long, which make test leaves out
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not vscode"
 
-quick: .venv/installed browser server releases  ## the tests that take little
+quick: .venv/imported packages releases  ## the tests that take little
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-core: EXTRAS := xdist,dev,lsp,service
 test-core: .venv/installed server  ## what takes little and needs neither torch nor transformers
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not torch and not browser and not slow"
 
-browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
+packages:  ## what the tests need beside Python: one apt-get after the other, beside pip
+	@$(MAKE) --no-print-directory browser
+	@$(MAKE) --no-print-directory server
+
+browser:  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
 	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \
 	there > /dev/null && exit; \
+	log=build/browser.log; mkdir -p build; \
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
 	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends chromium chromium-driver; }; \
-	{ install || { $$root $(APT) update && install; }; } > .venv/browser.log 2>&1; \
+	{ install || { $$root $(APT) update && install; }; } > $$log 2>&1; \
 	there > /dev/null && exit; \
-	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see .venv/browser.log" >&2; \
+	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see $$log" >&2; \
 	exit 1
 
 neovim:  ## Neovim and tmux for the slow tests of editors: Debian's where there are none
@@ -82,14 +87,15 @@ vscode: .venv/installed browser  ## VS Code's own engine with the extension, dri
 editor-pictures: .venv/installed browser  ## the pictures of docs/editors.md
 	$(BIN)/python -m tools.editor_pictures
 
-server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the service: Debian's where there are none
+server:  ## PostgreSQL and bubblewrap for the tests of the service: Debian's where there are none
 	@there() { command -v bwrap && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }; }; \
 	there > /dev/null 2>&1 && exit; \
+	log=build/server.log; mkdir -p build; \
 	root=$$(test "$$(id -u)" = 0 || echo sudo); \
 	install() { $$root env DEBIAN_FRONTEND=noninteractive $(APT) install --yes --no-install-recommends postgresql bubblewrap; }; \
-	{ install || { $$root $(APT) update && install; }; } > .venv/server.log 2>&1; \
+	{ install || { $$root $(APT) update && install; }; } > $$log 2>&1; \
 	there > /dev/null 2>&1 && exit; \
-	echo "the tests of the service need PostgreSQL and bubblewrap, which apt-get did not install: see .venv/server.log" >&2; \
+	echo "the tests of the service need PostgreSQL and bubblewrap, which apt-get did not install: see $$log" >&2; \
 	exit 1
 
 releases: .venv/installed  ## the releases of transformers that the tests compare
@@ -169,8 +175,12 @@ bench: .venv/installed  ## what everything costs; those of what is kept and the 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
-	$(if $(findstring parity,$(EXTRAS)),$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils")
 	$(BIN)/python -m pip install --quiet --no-compile --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
+	touch $@
+
+# what processes import is compiled by one of them
+.venv/imported: .venv/installed
+	$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils"
 	touch $@
 
 # pyright reads all of torch for it: once, until something that it reads of this repository changes

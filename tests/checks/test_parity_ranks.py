@@ -51,7 +51,7 @@ def patches(dummy: str, left_out: tuple[str, ...] = ()) -> str:
 
 
 @pytest.mark.parametrize(("left_out", "dummy", "message"), DEFECTS.values(), ids=list(DEFECTS))
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_rank_that_takes_no_part_is_red(
     work: Workspace, left_out: tuple[str, ...], dummy: str, message: str
 ) -> None:

@@ -59,7 +59,7 @@ def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None
 
 
 @EVERY_RULE
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
     verdict = play(work, rule.passing)
     assert {problem.code for problem in found(verdict)} <= {"PG303"} - {rule.code}

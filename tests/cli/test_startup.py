@@ -50,6 +50,7 @@ COLD = {
 
 
 @pytest.mark.parametrize(("arguments", "needed"), COLD.items(), ids=COLD)
+@pytest.mark.mostly_slow(2)
 def test_a_check_that_nothing_is_kept_of_loads_no_libcst(gated: Workspace, arguments: str, needed: str) -> None:
     done = gated.python(RUN.format(arguments=arguments.split()))
     assert done.returncode == 0, done.stdout

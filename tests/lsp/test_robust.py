@@ -52,6 +52,7 @@ def test_every_question_is_answered_at_every_place_of_a_half_typed_config(work: 
     assert typist.messages == []
 
 
+@pytest.mark.slow
 def test_a_config_is_executed_once_for_each_text_whatever_is_asked(
     work: Workspace, typist: Editor, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ def test_text_models_run_padded_rows_first_and_whole_ones(model_type: str) -> No
 
 
 @pytest.mark.parametrize("model_type", PICTURES)
+@pytest.mark.mostly_slow(3)
 def test_pictures_come_first_and_text_alone_after_them(model_type: str) -> None:
     names = [batch.name for batch in batches_of(model_type).batches]
     assert names[0] == "pictures"
@@ -119,6 +120,7 @@ def test_what_balances_experts_is_part_of_the_loss() -> None:
 
 
 @pytest.mark.parametrize(("model_type", "batch", "medium"), MEDIA)
+@pytest.mark.mostly_slow(5)
 def test_a_changed_pixel_or_sound_changes_the_loss(model_type: str, batch: str, medium: str) -> None:
     toy, inputs = toy_of(model_type), batch_of(model_type, batch)
     changed = inputs[medium].clone()

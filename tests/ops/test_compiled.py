@@ -59,7 +59,7 @@ def compiled(model, counter):
 
 @pytest.mark.parametrize("own", [True, False], ids=["model", "module"])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_rebinding_compiles_anew_and_once(write, counter, form, own):
     module = write(form)
     model = module.Net()

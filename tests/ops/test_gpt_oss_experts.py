@@ -38,6 +38,7 @@ def differentiated(given: dict[str, Any]) -> list[Tensor]:
 
 
 @DTYPES
+@pytest.mark.mostly_slow(1)
 def test_eager_experts_are_upstreams(dtype: torch.dtype) -> None:
     from transformers import GptOssConfig
     from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts

@@ -30,6 +30,7 @@ def fresh(project: Path, code: str, *arguments: str) -> str:
 # --- in a fresh process ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_from_config_and_from_pretrained_give_generated_classes(project: Path, tmp_path: Path) -> None:
     torch.manual_seed(0)
     upstream = transformers.Qwen3ForCausalLM(Qwen3Config(**SIZES)).eval()

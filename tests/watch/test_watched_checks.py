@@ -72,6 +72,7 @@ def test_what_is_saved_beside_a_config_has_its_checks_run(gated: Workspace, watc
     watch.assert_quiet()
 
 
+@pytest.mark.slow
 def test_the_next_save_ends_a_run_and_has_it_begin_anew(gated: Workspace, watch: Watch, tmp_path: Path) -> None:
     note = tmp_path / "pid"
     gated.config(PATCH + HANGING.format(note=str(note)))

@@ -84,6 +84,7 @@ def zoo(tmp_path: Path) -> Zoo:
     return Zoo(tmp_path)
 
 
+@pytest.mark.slow
 def test_checked_in_files_are_what_the_configs_make() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "patchgen_core", "--check", "-v"], cwd=ROOT, capture_output=True, text=True

@@ -362,6 +362,7 @@ def test_text_alone_reaches_the_towers_in_a_process_group_only(zoo: Zoo) -> None
 
 
 @having(DUMMY)
+@pytest.mark.mostly_slow(3)
 def test_a_model_that_is_not_trained_waits_for_no_rank(zoo: Zoo) -> None:
     zoo.model.eval()
     try:

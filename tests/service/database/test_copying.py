@@ -87,6 +87,7 @@ def test_a_copy_that_fails_halfway_leaves_nothing(team: Team, engine: Engine, tm
         assert connection.execute(text("SELECT count(*) FROM repository")).scalar() == 0
 
 
+@pytest.mark.mostly_slow(1)
 def test_a_backup_brings_everything_back(team: Team, engine: Engine, tmp_path: Path) -> None:
     fill(team)
     path = tmp_path / "backup.tar.gz"
