@@ -46,12 +46,19 @@ def answer_on_rank(asked: tuple[Rank, str, object]) -> bytes | RankError:
         sys.stdout.reconfigure(line_buffering=True)  # a rank that is killed has written all that it printed
     module, _, name = handler.partition(":")
     try:
-        return pickle.dumps(getattr(importlib.import_module(module), name)(rank, request))
+        return _pickle_answer(getattr(importlib.import_module(module), name)(rank, request))
     except BaseException as error:
         when = time.monotonic_ns()
         traceback.print_exc()
         sys.stderr.flush()
         return RankError(summarize_error(error), when, _frames_of(error))
+
+
+def _pickle_answer(answer: object) -> bytes:
+    try:
+        return pickle.dumps(answer)
+    except Exception as error:
+        raise TypeError(f"the answer cannot be pickled: {summarize_error(error)}") from error
 
 
 def _frames_of(error: BaseException) -> tuple[Frame, ...]:

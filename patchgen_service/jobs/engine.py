@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 from sqlalchemy.exc import OperationalError
@@ -14,6 +16,7 @@ Handler = Callable[[str], None]
 """Does a job, given its argument; may be called again for a job that was not through."""
 
 _APPLICATION = "patchgen"
+_SQLITE = "sqlite:///"
 _VERSION = "1"
 """Jobs of another version are not resumed; the arguments of jobs are of one form as long as this stays."""
 _POLLING_SECONDS = {"runs": 0.2}
@@ -30,6 +33,18 @@ class Interrupted(BaseException):
 
     The engine takes every Exception for the end of a job, and this for none.
     """
+
+
+class MillisecondConnection(sqlite3.Connection):
+    """A connection that knows SQL's ``unixepoch('subsec')``, the time in seconds with milliseconds.
+
+    DBOS counts on it from Python 3.12 on; SQLite has it from 3.42 on, and some systems an older one.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if sqlite3.sqlite_version_info < (3, 42):
+            self.create_function("unixepoch", 1, lambda _: round(time.time(), 3))
 
 
 class Engine:
@@ -73,6 +88,8 @@ class Engine:
             "max_executor_threads": threads,
             "use_listen_notify": True,
         }
+        if self._url.startswith(_SQLITE):
+            config["db_engine_kwargs"] = {"connect_args": {"factory": MillisecondConnection}}
         DBOS(config=config)
         for queue, handler in self._handlers.items():
             self._workflows[queue] = _make_workflow(queue, handler)
@@ -113,11 +130,10 @@ class Engine:
 
 def jobs_url(url: str) -> str:
     """The database that jobs are in, given that of the service."""
-    prefix = "sqlite:///"
-    if not url.startswith(prefix):
+    if not url.startswith(_SQLITE):
         return url
-    path = Path(url.removeprefix(prefix))
-    return f"{prefix}{path.with_name(f'{path.stem}-jobs.sqlite')}"
+    path = Path(url.removeprefix(_SQLITE))
+    return f"{_SQLITE}{path.with_name(f'{path.stem}-jobs.sqlite')}"
 
 
 def _make_workflow(queue: str, handler: Handler) -> Callable[[str], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from patchgen_service.jobs.engine import Engine
+from patchgen_service.jobs.engine import Engine, MillisecondConnection
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -46,3 +47,11 @@ def test_jobs_are_done_once_and_forgotten_when_they_are_old(database_url: str) -
     finally:
         go_on.set()
         engine.stop()
+
+
+def test_sqlite_tells_the_milliseconds_that_jobs_are_kept_with_however_old_it_is() -> None:
+    with sqlite3.connect(":memory:", factory=MillisecondConnection) as connection:
+        connection.execute("CREATE TABLE jobs (name TEXT, time INTEGER NOT NULL DEFAULT (unixepoch('subsec') * 1000))")
+        connection.execute("INSERT INTO jobs (name) VALUES ('one')")
+        ((milliseconds,),) = connection.execute("SELECT time FROM jobs")
+    assert abs(milliseconds / 1000 - time.time()) < 5
