@@ -289,6 +289,7 @@ def test_discovery_config_takes_strings_and_lists(toy: Workspace) -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "proj", "proj/models", "proj/models/toy", "/"])
+@pytest.mark.mostly_slow(2)
 def test_discovery_config_means_the_same_in_any_working_directory(
     toy: Workspace, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:

@@ -209,6 +209,7 @@ def test_what_no_patch_can_say_is_left_and_named(
         (None, ["qwen3"], "--fork takes no model"),
     ],
 )
+@pytest.mark.mostly_slow(5)
 def test_bad_input_is_one_error_and_writes_nothing(
     work: Workspace,
     capsys: pytest.CaptureFixture[str],

@@ -82,7 +82,7 @@ def _slimmed(work: Workspace, replacement: str, head: str = HEAD) -> Slimmed:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_a_change_becomes_the_edit_that_says_it(work: Workspace, name: str) -> None:
     (old, new), expected = CASES[name]
     text = f"def fast(self, x, mask=None, **kwargs):\n{BODY}"

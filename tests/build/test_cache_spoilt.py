@@ -37,7 +37,7 @@ OWN_SPOILS = {
 
 
 @pytest.mark.parametrize("name", OWN_SPOILS)
-@pytest.mark.mostly_slow(8)
+@pytest.mark.mostly_slow(4)
 def test_a_spoilt_entry_is_not_there_and_is_replaced(gated: Workspace, name: str) -> None:
     checked(gated)
     (entry,) = entries(gated)

@@ -90,6 +90,7 @@ def test_diff_whose_upstream_is_no_python_does_not_hide_that_upstream_moved(gate
 
 
 @pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii", "latin-1"])
+@pytest.mark.mostly_slow(1)
 def test_any_text_can_be_shown_on_any_terminal(gated: Workspace, encoding: str) -> None:
     path = generated(gated)
     path.write_bytes(path.read_bytes().replace(b"return x * 2", b"return 'caf\xe9 \xe2\x98\x83'"))

@@ -329,6 +329,7 @@ class TestFactories:
             ("gpt_oss", "GptOssForCausalLM", DirectConverter),
         ],
     )
+    @pytest.mark.mostly_slow(2)
     def test_the_converter_is_chosen_by_transformers_mapping(self, family: str, name: str, kind: type) -> None:
         assert type(create_checkpoint_tensor_converter(toy(getattr(generated(family), name)))) is kind
 

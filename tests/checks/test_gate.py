@@ -123,6 +123,7 @@ def test_files_are_rewritten_and_orphans_removed(gated: Workspace) -> None:
         (["tests"], "error: there is no patch config in tests: its name ends in '_patch_gen_config.py'\n"),
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_slips_are_usage_errors(gated: Workspace, arguments: list[str], message: str) -> None:
     gated.write("tests/test_own.py", "")
     done = gated.patchgen("gate", *arguments)

@@ -104,6 +104,7 @@ def test_what_only_another_configuration_shows_is_red_with_that_alone(
     assert f"Batch 'padded, {change}'" in problem.hint
 
 
+@pytest.mark.slow
 def test_a_head_that_branches_on_labels_is_run_without_them_too(work: Workspace) -> None:
     assert compare(work, TIED_WITHOUT_LABELS.format(factor=1.0)).errors == ()
     (problem,) = compare(work, TIED_WITHOUT_LABELS.format(factor=2.0)).errors

@@ -154,7 +154,7 @@ def test_the_right_patches_agree(work: Workspace) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name: str) -> None:
     text, right, wrong, target, shown = CASES[name]
     assert text.count(right) == 1

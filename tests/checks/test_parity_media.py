@@ -44,7 +44,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize(("method", "old", "new", "batch"), DEFECTS.values(), ids=list(DEFECTS))
-@pytest.mark.mostly_slow(1)
+@pytest.mark.slow
 def test_a_defect_is_red_on_the_batch_that_shows_it(
     work: Workspace, method: str, old: str, new: str, batch: str
 ) -> None:

@@ -47,7 +47,7 @@ def play(work: Workspace, example: Example) -> CheckResult:
 
 
 @EVERY_RULE
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None:
     verdict = play(work, rule.failing)
     problems = [problem for problem in found(verdict) if problem.code == rule.code]
@@ -135,6 +135,7 @@ def test_lines_are_those_of_the_text_that_ran_and_not_of_the_file(work: Workspac
     "condition",
     ["torch.distributed.get_world_size() > 1", "torch.distributed.is_initialized() and x.dim() == 3"],
 )
+@pytest.mark.mostly_slow(1)
 def test_lines_for_ranks_alone_are_a_warning(work: Workspace, condition: str) -> None:
     text = f"""
 @config.override_method("LlamaMLP.forward")
@@ -346,7 +347,7 @@ def test_nothing_is_idle_where_the_models_part(work: Workspace) -> None:
         ('[tool.patchgen.per_config_ignore]\n"proj/models/other/*" = ["PG303"]', ["PG302", "PG303"]),
     ],
 )
-@pytest.mark.mostly_slow(2)
+@pytest.mark.mostly_slow(1)
 def test_settings_choose(work: Workspace, settings: str, codes: list[str]) -> None:
     path = work.root / "pyproject.toml"
     path.write_text(f"{path.read_text()}{settings}\n")

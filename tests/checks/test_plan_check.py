@@ -33,6 +33,7 @@ pytestmark = pytest.mark.torch
         (Qwen3VLMoeForConditionalGeneration, "model.language_model.layers.*.mlp.experts"),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_the_right_plan_is_green(model_class: type[PreTrainedModel], experts: str) -> None:
     verdict = check_plan(model_class, plan(experts))
     assert verdict.errors == ()

@@ -48,7 +48,7 @@ def complete(work: Workspace, line: str, folder: str = ".") -> set[str]:
         ("patchgen help wat", {"watch"}),
     ],
 )
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_what_may_stand_at_the_cursor_is_offered(two: Workspace, line: str, words: set[str]) -> None:
     assert complete(two, line) == words
 

@@ -156,6 +156,7 @@ def test_configs_can_be_named(upgraded: Upgraded, capsys: pytest.CaptureFixture[
         (["--to", "candidate", "--offline"], "--offline cannot tell the newest release candidate"),
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_wrong_usage_is_exit_code_2(
     gated: Workspace,
     arguments: list[str],

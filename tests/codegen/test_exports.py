@@ -42,7 +42,7 @@ UNLISTED = f"upstream's __all__ has 'Head', but {NAME}'s does not"
         ("del rotate", "", "", None),
     ],
 )
-@pytest.mark.mostly_slow(5)
+@pytest.mark.mostly_slow(2)
 def test_exports_are_those_of_upstream(
     gated: Workspace, importer: Importer, listing: str, old: str, new: str, expected: str | None
 ) -> None:

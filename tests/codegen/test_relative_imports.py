@@ -44,6 +44,7 @@ def _upstream(work: Workspace) -> None:
         ("from .... import ops", "proj/ops.py", "from proj import ops"),
     ],
 )
+@pytest.mark.mostly_slow(12)
 def test_import_becomes_the_module_that_exists(
     work: Workspace, code: str, statement: str, file: str, absolute: str
 ) -> None:

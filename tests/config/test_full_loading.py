@@ -51,6 +51,7 @@ SAME = {
 
 @pytest.mark.usefixtures("third")
 @pytest.mark.parametrize("text", SAME.values(), ids=SAME)
+@pytest.mark.mostly_slow(4)
 def test_light_and_full_loading_generate_the_same_bytes(work: Workspace, text: str) -> None:
     base = (
         "@config.override_method('Norm.forward')\ndef fast_forward(self, x):\n    return helper(x)\n"

@@ -115,6 +115,7 @@ USES = {
 
 @pytest.mark.usefixtures("third")
 @pytest.mark.parametrize("use", USES)
+@pytest.mark.mostly_slow(16)
 def test_a_value_that_stubs_lack_is_imported_for_real(work: Workspace, use: str) -> None:
     work.config(f"import third\n{use}\n")
     loaded = work.load()

@@ -242,5 +242,6 @@ class A:
 
 
 @pytest.mark.parametrize("name", FITTING)
+@pytest.mark.mostly_slow(14)
 def test_valid_python_passes(work: Workspace, name: str) -> None:
     assert find_misfits(work, FITTING[name]) == []

@@ -250,6 +250,7 @@ def test_calls_are_followed(work: Workspace, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HELD)
+@pytest.mark.mostly_slow(9)
 def test_attributes_are_followed_to_their_class(work: Workspace, name: str) -> None:
     assigned, called = HELD[name]
     found = find_misfits(work, BLOCK + HOLDER.format(assigned, called))

@@ -141,6 +141,7 @@ def test_finding_is_at_the_exclusion_that_used_it(work: Workspace) -> None:
         ),
     ],
 )
+@pytest.mark.mostly_slow(4)
 def test_nothing_is_left_over(work: Workspace, config: str) -> None:
     assert left(work, config) == []
 

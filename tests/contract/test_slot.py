@@ -168,6 +168,7 @@ def test_kernels_of_an_installed_package_count(work: Workspace) -> None:
         pytest.param("class Npu(KernelSpec): ...\nNpu('a', 'rms_norm', 'full')", id="subclass"),
     ],
 )
+@pytest.mark.mostly_slow(6)
 def test_kernels_are_found_however_they_are_registered(work: Workspace, kernels: str) -> None:
     register(work, kernels)
     assert slots(work, "norm = OpSlot('rms_norm', 'full')") == []

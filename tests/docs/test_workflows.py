@@ -192,6 +192,7 @@ def test_upgrade_makes_a_patch_and_a_text_of_the_new_release(runner: Runner) -> 
     assert (runner.temp / "summary").read_text(encoding="utf-8").startswith("### acme 1.0 → 2.0\n")
 
 
+@pytest.mark.slow
 def test_nothing_new_opens_nothing(runner: Runner) -> None:
     runner.upgrade()
     runner.commit("upgraded")

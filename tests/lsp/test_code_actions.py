@@ -55,6 +55,7 @@ def extra_repr(self):
         ("PG2O2", "PG202", '\nconfig.allow("PG2O2", "it is called by hand")\n'),
     ],
 )
+@pytest.mark.mostly_slow(2)
 def test_each_slip_in_a_name_is_respelled(editor: Editor, wrong: str, right: str, more: str) -> None:
     text = editor.read(QWEN3)
     editor.open(QWEN3)

@@ -58,6 +58,7 @@ def run(toy: ToyModel, inputs: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize("model_type", TEXT)
+@pytest.mark.mostly_slow(3)
 def test_text_models_run_padded_rows_first_and_whole_ones(model_type: str) -> None:
     names = [batch.name for batch in batches_of(model_type).batches]
     assert names[:2] == ["padded", "rows"]
@@ -129,6 +130,7 @@ def test_a_changed_pixel_or_sound_changes_the_loss(model_type: str, batch: str, 
 
 
 @pytest.mark.parametrize(("model_type", "batch", "medium"), [case for case in MEDIA if case[1] != "sounds"])
+@pytest.mark.mostly_slow(5)
 def test_there_are_as_many_placeholders_as_features(model_type: str, batch: str, medium: str) -> None:
     toy, inputs = toy_of(model_type), batch_of(model_type, batch)
     ids = inputs["input_ids"].clone()
@@ -162,6 +164,7 @@ def test_pictures_differ_in_size_and_a_video_stands_beside_a_picture(model_type:
 
 
 @pytest.mark.parametrize("model_type", [*TEXT, *PICTURES])
+@pytest.mark.mostly_slow(6)
 def test_padding_is_on_both_sides_and_nobody_sees_it(model_type: str) -> None:
     toy, inputs = toy_of(model_type), batch_of(model_type, "padded")
     shown = inputs["attention_mask"] == 1

@@ -335,6 +335,7 @@ print([s.label for s in KERNEL_REGISTRY.specs() if s.name == "acme"])
     ],
     ids=["raises", "raises late", "import", "missing", "duplicate", "not callable"],
 )
+@pytest.mark.mostly_slow(2)
 def test_kernels_that_cannot_be_registered_name_their_package_each_time(tmp_path, target, text, said):
     install(tmp_path, "acme-fine", "a = acme_one:add", acme_one=FUNCTION_FORM)
     install(tmp_path, "acme-bad", f"b = {target}", acme_bad=text)

@@ -366,6 +366,7 @@ pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.mark.parametrize("text", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.mostly_slow(20)
 def test_each_model_runs_its_own_kernels(write, text):
     module = write(text)
     follows, teacher, student, plain = (module.Net() for _ in range(4))

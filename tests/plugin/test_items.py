@@ -103,6 +103,7 @@ BROKEN_FILES = {
 
 
 @pytest.mark.parametrize(("text", "said"), BROKEN_FILES.values(), ids=BROKEN_FILES)
+@pytest.mark.mostly_slow(3)
 def test_file_that_is_no_config_fails_with_its_error(
     gated: Workspace, pytester: pytest.Pytester, text: bytes, said: str
 ) -> None:

@@ -249,6 +249,7 @@ def test_a_device_that_nothing_runs_on_need_not_be_there(models: Workspace, pyte
         ("--patchgen-time-limit=nan", "--patchgen-time-limit takes a number of seconds, not 'nan'"),
     ],
 )
+@pytest.mark.mostly_slow(3)
 def test_options_that_make_no_sense(gated: Workspace, pytester: pytest.Pytester, option: str, said: str) -> None:
     result = run(pytester, gated, option, "--collect-only")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -114,6 +114,7 @@ def press(browser: Browser, *keys: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.mostly_slow(1)
 def test_a_page_loads_nothing_complains_of_nothing_and_runs_no_text(browser: Browser, folder: Path, name: str) -> None:
     browser.get_log("browser")
     browser.open(folder / f"{name}.html")

@@ -122,6 +122,7 @@ def test_what_upstream_only_moved_leaves_a_replacement_as_it_is(work: Workspace)
         ("        x = self.embed(x)\n        places", "        x = self.embed(x, lengths)\n        places"),
     ],
 )  # fmt: skip
+@pytest.mark.mostly_slow(5)
 def test_what_may_be_another_thing_is_a_conflict(work: Workspace, old: str, new: str) -> None:
     assert conflicts(forward(upgrade_edits(work, POSITIONS + LISTED, changed((old, new), text=NEW), OLD)))
 

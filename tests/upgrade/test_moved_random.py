@@ -43,6 +43,7 @@ def test_the_same_with_many_seeds(work: Workspace, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.mostly_slow(1)
 def test_code_that_does_something_else_is_not_put_back(work: Workspace, kind: str) -> None:
     for move in moves(kind, is_wrong=True):
         put = put_back_in(work, move.modules, move.base.text(), move.theirs.text())

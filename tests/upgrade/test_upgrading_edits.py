@@ -124,6 +124,7 @@ class TestRenamed:
             (PARAMETER, ("mask", "bias"), 'after="bias"', "add_parameter"),
         ],
     )
+    @pytest.mark.mostly_slow(4)
     def test_place_and_code_have_the_new_names(
         self, work: Workspace, config: str, names: tuple[str, str], place: str, code: str
     ) -> None:

@@ -148,7 +148,7 @@ def test_modules_of_the_working_directory_do_not_stand_in_for_pythons(
         ("sys.exit(4)", "its process has ended with exit code 4"),
     ],
 )
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_how_it_ended_and_its_last_output_are_told(worker: Worker, code: str, how: str) -> None:
     first = pid_of(worker)
     with pytest.raises(WorkerDied) as caught:

@@ -204,7 +204,7 @@ def watched(model: nn.Module) -> Iterator[tuple[list[dict[str, Any]], list[torch
 
 
 @having(POSITIONS)
-@pytest.mark.mostly_slow(4)
+@pytest.mark.mostly_slow(2)
 def test_positions_are_those_that_upstreams_model_computes(zoo: Zoo) -> None:
     positions = sent(zoo.model.get_position_id_func())
     assert zoo.media

@@ -156,6 +156,7 @@ def test_upstreams_whole_checkpoint_gives_the_thinkers_bits_and_no_warning(omni:
 
 
 @pytest.mark.parametrize("part", ["", "Thinker"])
+@pytest.mark.mostly_slow(1)
 def test_upstreams_whole_checkpoint_streams_into_the_thinker(omni: Omni, part: str) -> None:
     """Tensor by tensor, through the converter that the registry gives the class where it has experts."""
     config = AutoConfig.from_pretrained(omni.folder, **EAGER)

@@ -137,6 +137,7 @@ def test_an_older_run_does_not_speak_after_a_newer_one(posting_team: PostingTeam
 
 
 @pytest.mark.parametrize("name", [_EVIL, "`" * 5, "a\\", "|", "<!-- patchgen:0 -->"])
+@pytest.mark.mostly_slow(2)
 def test_names_are_shown_as_they_are(posting_team: PostingTeam, forge, mail_server, name) -> None:
     posting_team.change(owners={".": "ada@example.org"})
     posting_team.run(_A, make_result(name, path="a_patch_gen_config.py"), tells=False)
