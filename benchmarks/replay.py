@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.replay_figures import write_figures
-from benchmarks.replay_gate import find_new, find_unjudged, gate_file, read_red
+from benchmarks.replay_gate import find_new, find_unjudged, find_witnessed, gate_file, read_red
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_processes import Processes, start_processes
 from benchmarks.replay_records import PatchRecord, StepRecord
@@ -214,8 +214,7 @@ def read_judged(walk: Walk, folder: Path, chosen: Sequence[str]) -> Iterator[tup
             return
         if version in chosen:
             red = find_new(home / version, home / old)
-            control = read_red(home / version, "control")
-            for entry in judge(_load_step(path), red, [config for config in red if not control.get(config)]):
+            for entry in judge(_load_step(path), red, find_witnessed(home / version, home / old)):
                 yield walk, version, entry
 
 

@@ -14,7 +14,7 @@ from patchgen_core.checks.result import unpack
 from patchgen_core.upgrade.writing.gating import verdict_line
 from tools.releases import NEEDED, ROOT, find_release
 
-CHECKS = "drift,import,contract,parity"
+CHECKS = ("import", "parity")
 OLDER = ("huggingface-hub", "tokenizers")
 """What older releases of transformers import in releases that the newest refuses; the first of them suffices for
 some."""
@@ -38,19 +38,41 @@ def gate_file(folder: Path, name: str = "gate") -> Path:
 
 
 def find_new(folder: Path, before: Path) -> dict[str, list[str]]:
-    """What is red by config at a release and was not at the one before, of configs that were judged at both; an item
-    that is red there too, without the patches that were left out, tells nothing of the others."""
-    known, control, now = read_red(before), read_red(folder, "control"), read_red(folder)
-    blind = {config: {_item(text) for text in texts} for config, texts in control.items()}
+    """What running shows by config at a release and not at the one before, of configs that were judged at both.
+
+    Parity tells the first difference of an item alone: one that was red before, or is red there without the patches
+    that were left out, hides others, and counts for none. What generating and the contract rules say is in the record
+    of the step, with what its report said.
+    """
+    known, hidden = read_red(before), _find_hidden(folder, before)
     return {
-        config: [t for t in texts if t not in known[config] and _item(t) not in blind.get(config, ())]
-        for config, texts in now.items()
+        config: [text for text in texts if _is_run(text) and _item(text) not in hidden.get(config, ())]
+        for config, texts in read_red(folder).items()
         if config in known
     }
 
 
+def find_witnessed(folder: Path, before: Path) -> list[str]:
+    """The configs that parity judged at both releases, with nothing red before that could hide what is new."""
+    hidden = _find_hidden(folder, before)
+    return [config for config in find_new(folder, before) if not hidden.get(config)]
+
+
+def _find_hidden(folder: Path, before: Path) -> dict[str, set[str]]:
+    """By config, the items that are red without the step."""
+    hidden: dict[str, set[str]] = {}
+    for red in (read_red(before), read_red(folder, "control")):
+        for config, texts in red.items():
+            hidden.setdefault(config, set()).update(_item(text) for text in texts if _is_run(text))
+    return hidden
+
+
 def _item(text: str) -> str:
     return text.partition(": ")[0]
+
+
+def _is_run(text: str) -> bool:
+    return _item(text).partition("[")[0] in CHECKS
 
 
 def find_unjudged(folder: Path, patterns: Sequence[str] = ()) -> tuple[str, ...]:
@@ -99,8 +121,19 @@ def find_environment(version: str) -> dict[str, str] | None:
 def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> tuple[dict[str, list[str]], str]:
     with tempfile.TemporaryDirectory(prefix="patchgen-replay-") as temporary:
         report = Path(temporary, "report.json")
-        command = [sys.executable, "-m", "patchgen_core", "gate", "--checks", CHECKS, "--device", "cpu", "-j", "1"]
-        command += ["--level", "quick", "--report", str(report), *map(str, paths)]
+        command = [
+            sys.executable,
+            "-m",
+            "patchgen_core",
+            "gate",
+            "--checks",
+            ",".join(CHECKS),
+            "--device",
+            "cpu",
+            "-j",
+            "1",
+        ]
+        command += ["-j", "1", "--level", "quick", "--report", str(report), *map(str, paths)]
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
         )

@@ -45,10 +45,12 @@ def judge(step: StepRecord, red: Mapping[str, Sequence[str]], gated: Iterable[st
     """What each patch of a step came to.
 
     Args:
-        red: by config, what the gate found that it did not find before the step.
+        red: by config, what the gate found that it did not find before the step; what goes no further is not judged
+            by it.
         gated: the configs that the gate's parity ran for.
     """
-    gated = {*gated}
+    gated = {*gated}.difference(step.ended)
+    red = {config: texts for config, texts in red.items() if config not in step.ended}
     return [_judge(record, step, red, "parity" if record.config in gated else "rules") for record in step.patches]
 
 

@@ -134,7 +134,9 @@ def _make_real(version: str, folder: Path, release: Release) -> Project:
         for name, text in FORWARDS.items():
             (folder / "veomni/patchgen" / name).write_text(text)
     (folder / "pyproject.toml").write_text(PYPROJECT)
-    set_up_project(folder, SETTINGS, SETUPS.glob("*.py"))
+    has_omni = any(folder.rglob("qwen2_5_omni_*_patch_gen_config.py"))
+    settings = SETTINGS if has_omni else SETTINGS.replace(', "Qwen2_5Omni*::eager" = 4', "")
+    set_up_project(folder, settings, SETUPS.glob("*.py"))
     return replace(load_project(folder), upstream=(release.folder,))
 
 

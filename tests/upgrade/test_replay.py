@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.replay import read_judged
 from benchmarks.replay_figures import TABLES, Figure, read_figures, tabulate_outcomes, write_figures
-from benchmarks.replay_gate import find_new, gate_file
+from benchmarks.replay_gate import find_new, find_witnessed, gate_file
 from benchmarks.replay_judge import Judged, judge, table
 from benchmarks.replay_records import PatchRecord, StepRecord
 from benchmarks.replay_steps import upstream_change
@@ -128,10 +128,20 @@ def test_a_table_counts_by_kind() -> None:
 
 def test_what_was_red_before_or_was_not_judged_then_is_nothing_new(tmp_path: Path) -> None:
     before, after = tmp_path / "1.0", tmp_path / "2.0"
-    old, broken = "contract: PG201 'Norm.forward' drops 'x'", "parity[eager]: 'logits' differs"
+    old, broken = "import: no module 'kernels'", "parity[eager]: 'logits' differs"
+    ruled = "contract: PG201 'Norm.forward' drops 'x'"  # which is in the record of the step
     write_files([(gate_file(before), json.dumps({CONFIG: [old]}))])
-    write_files([(gate_file(after), json.dumps({CONFIG: [old, broken], "zoo.other": [old]}))])
+    write_files([(gate_file(after), json.dumps({CONFIG: [old, broken, ruled], "zoo.other": [old]}))])
     assert find_new(after, before) == {CONFIG: [broken]}
+
+
+def test_an_item_of_parity_that_was_red_before_hides_what_is_new(tmp_path: Path) -> None:
+    before, after = tmp_path / "1.0", tmp_path / "2.0"
+    write_files([(gate_file(before), json.dumps({CONFIG: ["parity[eager]: 'gate' differs"], "zoo.other": []}))])
+    red = {CONFIG: ["parity[eager]: 'logits' differs", "parity[fused]: 'loss' differs"], "zoo.other": []}
+    write_files([(gate_file(after), json.dumps(red))])
+    assert find_new(after, before) == {CONFIG: ["parity[fused]: 'loss' differs"], "zoo.other": []}
+    assert find_witnessed(after, before) == ["zoo.other"]
 
 
 def test_figures_keep_those_of_other_steps_and_make_a_table_of_both_forms(tmp_path: Path) -> None:
