@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -229,9 +230,10 @@ def test_files_that_changed_places_are_not_believed(desk: Workspace, tmp_path: P
     assert rerun(desk) == BOTH
 
 
+@pytest.mark.torch  # fsspec comes with it
 def test_a_url_of_fsspec(project: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, *INSTALLED])
-    pytest.importorskip("fsspec")
+    importlib.import_module("fsspec")
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in INSTALLED])
     monkeypatch.setenv(PLACE_VARIABLE, "memory://patchgen/results")
     project.config(PATCH + "\n# a remark\n", OTHER)
