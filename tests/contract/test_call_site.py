@@ -177,6 +177,53 @@ def test_external_class_that_is_not_here_is_left_alone(work: Workspace) -> None:
     assert find_misfits(work, LAYER, config) == []
 
 
+MASKED = """
+from acme.masks import create_mask
+
+def mask_for(x, layer):
+    return create_mask(x, layer=layer)
+"""
+OWN_IMPORTS = {
+    "an import": ('config.add_import("proj.masks", names=["create_mask"])', "create_mask"),
+    "an alias": ('config.add_import("proj.masks", names=["own_mask as create_mask"])', "own_mask"),
+    "a block": ('config.add_post_import_block("from proj.masks import create_mask")', "create_mask"),
+}
+
+
+def misfits_of_own(work: Workspace, declaration: str, function: str) -> list[str]:
+    """What PG202 says where the project's own function takes the place of one that upstream imports."""
+    work.upstream(MASKED)
+    (work.site / "acme/masks.py").write_text("def create_mask(x, layer=0):\n    return x\n")
+    work.write("proj/masks.py", function)
+    return find_misfits(work, MASKED, f'config.drop_import_names("create_mask")\n{declaration}\n')
+
+
+@pytest.mark.parametrize(("declaration", "name"), OWN_IMPORTS.values(), ids=list(OWN_IMPORTS))
+def test_an_imported_function_of_the_project_gets_what_it_takes(work: Workspace, declaration: str, name: str) -> None:
+    assert misfits_of_own(work, declaration, f"def {name}(x, layer):\n    return x\n") == []
+    assert misfits_of_own(work, declaration, f"def {name}(x):\n    return x\n") == [
+        f"'mask_for' calls '{name}' and passes 'layer', which is not a parameter: it takes (x)"
+    ]
+    (problem,) = examine(work, select=["PG202"]).errors
+    assert problem.location is not None
+    assert problem.location.line == PREAMBLE.count("\n") + 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        "def create_mask(x, **kwargs):\n    return x\n",
+        "@fused\ndef create_mask(x):\n    return x\n",
+        "if fused:\n    def create_mask(x, layer):\n        ...\nelse:\n    def create_mask(x):\n        ...\n",
+        "def create_mask(x):\n    return x\n\ncreate_mask = fused(create_mask)\n",
+        "create_mask = fused\n",
+        "def other(x):\n    return x\n\nfrom acme.masks import *\n",
+    ],
+)
+def test_what_an_imported_function_of_the_project_takes_may_not_be_evident(work: Workspace, function: str) -> None:
+    assert misfits_of_own(work, 'config.add_import("proj.masks", names=["create_mask"])', function) == []
+
+
 GPU = """
 from patchgen import PatchConfig
 

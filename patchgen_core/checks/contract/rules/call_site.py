@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject, Weight
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
-from patchgen_core.syntax.nodes import Function, decorator_name, without_docstring
+from patchgen_core.syntax.nodes import Function, decorator_name, last_name, without_docstring
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import is_static, misfit, signature_of
 
@@ -75,7 +75,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 message = f"{where} calls {callee.name} and {why}: it takes {callee.signature}"
                 hint = f"Change the call, or give {callee.name} the parameters that its callers pass."
                 is_own = bool(call.owner) and subject.is_own(call.owner, call.node)
-                declared = None if is_own else _declared(subject, callee)
+                declared = None if is_own else _declared(subject, call, callee)
                 target = call.owner or callee.dotted
                 is_unused = subject.callers.instances.is_unused(call.owner.partition(".")[0])
                 weight: Weight | None = "warning" if is_unused else None
@@ -108,14 +108,23 @@ def _fitted_upstream(subject: Subject, call: Call, callee: Callee) -> bool:
     return not misfit(call.node, signature_of(upstream, bound), Keywords(callee.function))
 
 
-def _declared(subject: Subject, callee: Callee) -> Location | None:
+def _declared(subject: Subject, call: Call, callee: Callee) -> Location | None:
     """The declaration that a callee comes from; None for upstream's."""
     name = callee.dotted.partition(".")[0]
     if callee.module is not subject.generated:
         external = (p.patch for p in subject.plan.patches if p.patch.replacement_name == name)
-        return next((patch.location for patch in external), None)
+        return next((patch.location for patch in external), None) or _imported_at(subject, last_name(call.node.func))
     patch, helper = subject.patch_of(callee.dotted), subject.helpers.get(name)
     return patch.patch.location if patch else helper.helper.location if helper else None
+
+
+def _imported_at(subject: Subject, name: str) -> Location | None:
+    """The ``add_import`` or block of the config that brings a name."""
+    for spec in subject.plan.imports:
+        if name == spec.alias or name in {entry.rpartition(" as ")[2].strip() for entry in spec.names}:
+            return spec.location
+    blocks = (location for text, location in subject.plan.blocks if re.search(rf"\b{name}\b", text))
+    return next(blocks, None)
 
 
 RULE = Rule(
@@ -127,7 +136,8 @@ RULE = Rule(
         "parameter, or upstream's does, or a fused class whose constructor takes less replaces a class. Calls that "
         "still pass the old arguments raise a TypeError - on the hardware that runs that branch, which may not be "
         "this one. The rule follows functions, classes, `self`, `super()` and attributes whose class is evident from "
-        "`__init__`. It looks into external classes whose file is available here."
+        "`__init__`. It looks into external classes whose file is available here, and into functions that the module "
+        "imports from the project's own packages."
     ),
     failing=Example(
         """
