@@ -209,6 +209,25 @@ def test_an_imported_function_of_the_project_gets_what_it_takes(work: Workspace,
     assert problem.location.line == PREAMBLE.count("\n") + 2
 
 
+def test_what_a_patch_calls_of_upstreams_other_modules_gets_what_it_takes(work: Workspace) -> None:
+    work.upstream(MASKED)
+    (work.site / "acme/masks.py").write_text("def create_mask(x):\n    return x\n")
+    config = '@config.replace_function("mask_for")\ndef mask_for(x, layer):\n    return create_mask(x, {})\n'
+    for argument, why in (("layers=layer", "'layers', which is not a parameter"), ("1", "2 arguments by position")):
+        (message,) = find_misfits(work, MASKED, config.format(argument))
+        assert message.startswith(f"'mask_for' calls 'create_mask' and passes {why}")
+    (problem,) = examine(work, select=["PG202"]).errors
+    assert problem.location is not None
+    assert problem.location.line > PREAMBLE.count("\n")
+
+
+def test_what_upstream_calls_of_its_other_modules_is_its_own(work: Workspace) -> None:
+    work.upstream(MASKED)
+    (work.site / "acme/masks.py").write_text("def create_mask(x):\n    return x\n")
+    more = "@config.add_helper\ndef own_mask(x):\n    return create_mask(x)\n"
+    assert find_misfits(work, MASKED) == find_misfits(work, MASKED, more) == []
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from patchgen_core.checks.contract.imported_functions import find_imported
 from patchgen_core.checks.contract.rule import Replaced, Subject
-from patchgen_core.syntax.nodes import FUNCTIONS, Function, last_name
+from patchgen_core.syntax.nodes import Function, last_name
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Signature, read_parameters
 
@@ -53,15 +54,10 @@ def _accepted_elsewhere(subject: Subject, call: Call, replaced: Replaced) -> lis
 
     It is empty where the function cannot be read.
     """
-    name = call.node.func.id if isinstance(call.node.func, ast.Name) else ""
-    imports = subject.generated.index.imports.get(name, [])
-    statement, alias = imports[0] if len(imports) == 1 else (None, None)
-    if not isinstance(statement, ast.ImportFrom) or alias is None:
+    found = find_imported(subject, call.node.func.id) if isinstance(call.node.func, ast.Name) else None
+    if found is None:
         return []
-    definition = subject.library.find(statement.module or "", alias.name)
-    if definition is None or not isinstance(definition[1], FUNCTIONS):
-        return []
-    function = definition[1]
+    function = found[1]
     names = {parameter.name for parameter in read_parameters(function)}
     kwargs = function.args.kwarg.arg if function.args.kwarg is not None else ""
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))

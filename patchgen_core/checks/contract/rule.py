@@ -11,7 +11,7 @@ from typing import Literal
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.callers import Callers
 from patchgen_core.checks.contract.kernels import Kernels, Registries
-from patchgen_core.checks.contract.library import Library, absolute_module
+from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.own_modules import OwnModules
 from patchgen_core.codegen.edited_lines import EditedLine, find_edited_lines
 from patchgen_core.codegen.plan import Plan
@@ -163,31 +163,14 @@ class Subject:
 
     @cached_property
     def inference(self) -> Inference:
-        """What the generated module's expressions are; follows the imports of external patches, and those of functions
-        of the project's packages."""
+        """What the generated module's expressions are; follows the imports of external patches."""
         external = {p.patch.target: p.patch for p in self.plan.patches if p.patch.kind == "external"}
 
         def follow(name: str) -> tuple[Module, ast.AST] | None:
-            if patch := external.get(name):
-                return self.library.find(patch.replacement_module, patch.replacement_name)
-            origin = self._own_origin(name)
-            found = self.library.find(*origin) if origin is not None else None
-            return found if found is not None and isinstance(found[1], FUNCTIONS) else None
+            patch = external.get(name)
+            return self.library.find(patch.replacement_module, patch.replacement_name) if patch else None
 
         return Inference(self.generated, follow)
-
-    def _own_origin(self, name: str) -> tuple[str, str] | None:
-        """The module of the project's packages that a name is imported from, and what it is called there."""
-        index = self.generated.index
-        imports = index.imports.get(name, [])
-        if len(imports) != 1 or name in index.definitions or name in index.assigned:
-            return None
-        statement, alias = imports[0]
-        if not isinstance(statement, ast.ImportFrom) or alias is None:
-            return None
-        package = self.project.module_name(self.artifact.path).rpartition(".")[0]
-        module = absolute_module(statement, package)
-        return (module, alias.name) if self.own_modules.is_own(module) else None
 
     @cached_property
     def callers(self) -> Callers:

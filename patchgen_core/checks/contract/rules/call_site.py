@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from patchgen_core.checks.contract.imported_functions import ImportedFunctions
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject, Weight
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
@@ -65,7 +66,9 @@ class Keywords:
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare every call whose callee is evident with the callee's signature."""
-    for call, callees in subject.callers.evident:
+    imported = ImportedFunctions(subject)
+    for call, evident in subject.callers.evident:
+        callees = evident or tuple(filter(None, [imported.callee(call)]))
         misfits = [(callee, why) for callee in callees if (why := _misfit(call, callee))]
         fits_none = len(misfits) == len(callees)
         for callee, why in misfits:
@@ -76,6 +79,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 hint = f"Change the call, or give {callee.name} the parameters that its callers pass."
                 is_own = bool(call.owner) and subject.is_own(call.owner, call.node)
                 declared = None if is_own else _declared(subject, call, callee)
+                if callee.module is not subject.generated and not is_own and declared is None:
+                    continue  # upstream's code calls upstream's
                 target = call.owner or callee.dotted
                 is_unused = subject.callers.instances.is_unused(call.owner.partition(".")[0])
                 weight: Weight | None = "warning" if is_unused else None
@@ -136,8 +141,8 @@ RULE = Rule(
         "parameter, or upstream's does, or a fused class whose constructor takes less replaces a class. Calls that "
         "still pass the old arguments raise a TypeError - on the hardware that runs that branch, which may not be "
         "this one. The rule follows functions, classes, `self`, `super()` and attributes whose class is evident from "
-        "`__init__`. It looks into external classes whose file is available here, and into functions that the module "
-        "imports from the project's own packages."
+        "`__init__`. It looks into external classes whose file is available here, into functions that the module "
+        "imports from the project's own packages, and into those of upstream's other modules that your patches call."
     ),
     failing=Example(
         """
