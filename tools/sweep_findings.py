@@ -98,6 +98,30 @@ UPSTREAM_DEFECTS = (
         "freeze_backbone' uses 'self.backbone'",
         "the model's backbone is in its conv_encoder",
     ),
+    UpstreamDefect(
+        "modeling_luke",
+        "PG226",
+        "'LukeEmbeddings.forward' uses 'self.position_ids'",
+        "raises where no token types are given, which the model fills in before",
+    ),
+    UpstreamDefect(
+        "modeling_lxmert",
+        "PG226",
+        "'LxmertEmbeddings.forward' uses 'self.position_ids'",
+        "raises where no token types are given, which the model fills in before",
+    ),
+    UpstreamDefect(
+        "modeling_rf_detr",
+        "PG226",
+        "'RfDetrDinov2Embeddings.forward' uses 'self.use_mask_token'",
+        "raises where patches are masked, which the model does nowhere",
+    ),
+    UpstreamDefect(
+        "modeling_vits",
+        "PG226",
+        "'VitsWaveNet.remove_weight_norm' uses 'self.speaker_embedding_size'",
+        "the size is the configuration's, and the class does not keep it",
+    ),
 )
 LITERAL = {
     "PG212": "a method with its own text under a decorator that routes around it",
