@@ -58,7 +58,8 @@ def find_origin(subject: Subject, name: str) -> tuple[str, str] | None:
     """The module that a name of the top level is imported from, and what it is called there; None for other names."""
     index = subject.generated.index
     imports = index.imports.get(name, [])
-    if len(imports) != 1 or name in index.definitions or name in index.assigned:
+    is_bound_again = name in index.definitions or name in index.assigned or name in subject.generated.rebound
+    if len(imports) != 1 or is_bound_again:
         return None
     statement, alias = imports[0]
     if not isinstance(statement, ast.ImportFrom) or alias is None:
