@@ -175,7 +175,7 @@ SEQUENCES = {
         _REDUCE,
         _REDUCE + _REDUCE,
         (
-            "2 x (sp_size or the number of ranks) what one process has: loss of 'padded' on rank 0",
+            "2 x (sp_size or the number of ranks) what one process has: loss of '",
             "The first output that differs is from the model itself",
         ),
         "LlamaForCausalLM.forward",
