@@ -121,19 +121,8 @@ def find_environment(version: str) -> dict[str, str] | None:
 def _run(folder: Path, paths: Sequence[Path], environment: dict[str, str]) -> tuple[dict[str, list[str]], str]:
     with tempfile.TemporaryDirectory(prefix="patchgen-replay-") as temporary:
         report = Path(temporary, "report.json")
-        command = [
-            sys.executable,
-            "-m",
-            "patchgen_core",
-            "gate",
-            "--checks",
-            ",".join(CHECKS),
-            "--device",
-            "cpu",
-            "-j",
-            "1",
-        ]
-        command += ["-j", "1", "--level", "quick", "--report", str(report), *map(str, paths)]
+        command = [sys.executable, "-m", "patchgen_core", "gate", "--checks", ",".join(CHECKS)]
+        command += ["--device", "cpu", "-j", "1", "--level", "quick", "--report", str(report), *map(str, paths)]
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
         )

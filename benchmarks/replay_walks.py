@@ -16,7 +16,7 @@ from patchgen_core.project.table import load_project
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upstream.releases import Release
 from tests.upgrade import older
-from tools.real_models import SETTINGS, SETUPS, set_up_project
+from tools.real_models import SETUPS, read_settings, set_up_project
 from tools.real_project import FORWARDS, PYPROJECT
 from tools.releases import find_release
 
@@ -134,9 +134,7 @@ def _make_real(version: str, folder: Path, release: Release) -> Project:
         for name, text in FORWARDS.items():
             (folder / "veomni/patchgen" / name).write_text(text)
     (folder / "pyproject.toml").write_text(PYPROJECT)
-    has_omni = any(folder.rglob("qwen2_5_omni_*_patch_gen_config.py"))
-    settings = SETTINGS if has_omni else SETTINGS.replace(', "Qwen2_5Omni*::eager" = 4', "")
-    set_up_project(folder, settings, SETUPS.glob("*.py"))
+    set_up_project(folder, read_settings(folder), SETUPS.glob("*.py"))
     return replace(load_project(folder), upstream=(release.folder,))
 
 

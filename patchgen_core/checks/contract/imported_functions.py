@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from patchgen_core.checks.contract.library import absolute_module
+from patchgen_core.checks.contract.library import imported_from
 from patchgen_core.checks.contract.rule import Subject
 from patchgen_core.syntax.inference import Callee
 from patchgen_core.syntax.module import Module
@@ -30,6 +30,7 @@ class ImportedFunctions:
         replacements += [helper.replacement for helper in plan.helpers]
         texts = [text for text, _ in plan.blocks]
         texts += [replacement.text for replacement in replacements if replacement is not None]
+        self._callees: dict[str, Callee | None] = {}
         self._called = {name for text in texts for name in _CALLED.findall(text)}
 
     def callee(self, call: Call) -> Callee | None:
@@ -37,32 +38,41 @@ class ImportedFunctions:
         function = call.node.func
         if not isinstance(function, ast.Name) or call.scope.find(function.id) is not None:
             return None
-        module, _ = find_origin(self._subject, function.id) or ("", "")
-        top, upstream = module.partition(".")[0], self._subject.upstream.name.partition(".")[0]
-        is_known = function.id in self._called if top == upstream else self._subject.own_modules.is_own(module)
-        found = find_imported(self._subject, function.id) if module and is_known else None
+        if function.id not in self._callees:
+            self._callees[function.id] = self._find(function.id)
+        return self._callees[function.id]
+
+    def _find(self, name: str) -> Callee | None:
+        origin = _find_origin(self._subject, name)
+        if origin is None:
+            return None
+        is_upstreams = origin[0].partition(".")[0] == self._subject.upstream.name.partition(".")[0]
+        is_looked_into = name in self._called if is_upstreams else self._subject.own_modules.is_own(origin[0])
+        found = _find_function(self._subject, origin) if is_looked_into else None
         if found is None:
             return None
-        home, node = found
-        return Callee(f"'{node.name}'", home, signature_of(node, False), node, node.name)
+        module, node = found
+        return Callee(f"'{node.name}'", module, signature_of(node, False), node, node.name)
 
 
-def find_imported(subject: Subject, name: str) -> tuple[Module, Function] | None:
+def find_imported(subject: Subject, name: str) -> Function | None:
     """The function that a name of the top level is imported from; None where it is none, or its file is not here."""
-    origin = find_origin(subject, name)
-    found = subject.library.find(*origin) if origin is not None else None
+    origin = _find_origin(subject, name)
+    found = _find_function(subject, origin) if origin is not None else None
+    return found[1] if found is not None else None
+
+
+def _find_function(subject: Subject, origin: tuple[str, str]) -> tuple[Module, Function] | None:
+    found = subject.library.find(*origin)
     return (found[0], found[1]) if found is not None and isinstance(found[1], FUNCTIONS) else None
 
 
-def find_origin(subject: Subject, name: str) -> tuple[str, str] | None:
+def _find_origin(subject: Subject, name: str) -> tuple[str, str] | None:
     """The module that a name of the top level is imported from, and what it is called there; None for other names."""
-    index = subject.generated.index
-    imports = index.imports.get(name, [])
-    is_bound_again = name in index.definitions or name in index.assigned or name in subject.generated.rebound
-    if len(imports) != 1 or is_bound_again:
+    module = subject.generated
+    if name not in module.index.imports or name in module.rebound:
         return None
-    statement, alias = imports[0]
-    if not isinstance(statement, ast.ImportFrom) or alias is None:
+    if name in module.index.definitions or name in module.index.assigned:
         return None
     package = subject.project.module_name(subject.artifact.path).rpartition(".")[0]
-    return absolute_module(statement, package), alias.name
+    return imported_from(module, name, package)

@@ -54,10 +54,9 @@ def _accepted_elsewhere(subject: Subject, call: Call, replaced: Replaced) -> lis
 
     It is empty where the function cannot be read.
     """
-    found = find_imported(subject, call.node.func.id) if isinstance(call.node.func, ast.Name) else None
-    if found is None:
+    function = find_imported(subject, call.node.func.id) if isinstance(call.node.func, ast.Name) else None
+    if function is None:
         return []
-    function = found[1]
     names = {parameter.name for parameter in read_parameters(function)}
     kwargs = function.args.kwarg.arg if function.args.kwarg is not None else ""
     calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))

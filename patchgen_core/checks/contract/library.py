@@ -32,6 +32,16 @@ def absolute_module(statement: ast.ImportFrom, package: str) -> str:
         return ""
 
 
+def imported_from(module: Module, name: str, package: str) -> tuple[str, str] | None:
+    """The module that one of a package imports a name from, and what it is called there; None where it does so
+    nowhere, or in several places."""
+    imports = module.index.imports.get(name, [])
+    statement, alias = imports[0] if len(imports) == 1 else (None, None)
+    if not isinstance(statement, ast.ImportFrom) or alias is None:
+        return None
+    return absolute_module(statement, package), alias.name
+
+
 class Library:
     """Reads each module once: the project's own, and its ``upstream`` before what is installed.
 
@@ -68,11 +78,10 @@ class Library:
         while module not in seen:
             seen.add(module)
             source_module = self.module(module)
-            imports = source_module.index.imports.get(name, []) if source_module is not None else []
-            statement, alias = imports[0] if len(imports) == 1 else (None, None)
-            if source_module is None or not isinstance(statement, ast.ImportFrom) or alias is None:
+            if source_module is None:
                 break
-            module, name = absolute_module(statement, package_of(module, source_module.source.path)), alias.name
+            package = package_of(module, source_module.source.path)
+            module, name = imported_from(source_module, name, package) or (module, name)
         return module, name
 
     def called_names(self, package: str) -> frozenset[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.contract.imported_functions import ImportedFunctions
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject, Weight
+from patchgen_core.codegen.imports import imported_names
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
 from patchgen_core.syntax.nodes import Function, decorator_name, last_name, without_docstring
@@ -125,11 +126,9 @@ def _declared(subject: Subject, call: Call, callee: Callee) -> Location | None:
 
 def _imported_at(subject: Subject, name: str) -> Location | None:
     """The ``add_import`` or block of the config that brings a name."""
-    for spec in subject.plan.imports:
-        if name == spec.alias or name in {entry.rpartition(" as ")[2].strip() for entry in spec.names}:
-            return spec.location
-    blocks = (location for text, location in subject.plan.blocks if re.search(rf"\b{name}\b", text))
-    return next(blocks, None)
+    imports = [spec.location for spec in subject.plan.imports if name in imported_names(spec)]
+    blocks = [location for text, location in subject.plan.blocks if re.search(rf"\b{name}\b", text)]
+    return next(iter((*imports, *blocks)), None)
 
 
 RULE = Rule(
