@@ -95,6 +95,7 @@ class Cache:
             entries = [(file, entry) for file, entry in all_entries if entry]
             if entries:
                 prepare_folder(self.folder)
+                self._ask_ruff()  # whose answer is kept once there is a folder
             write_files(entries)
             self._entries.bound()
         except PatchgenError as error:
@@ -139,8 +140,10 @@ class Cache:
             *(Path(os.path.relpath(path, project.base)).as_posix() for path in roots),
         ]
         python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
-        ruff = kept_version(project.base, self.folder / _RUFF)
-        return [_FORMAT, _hash_generator(), python, ruff, options]
+        return [_FORMAT, _hash_generator(), python, self._ask_ruff(), options]
+
+    def _ask_ruff(self) -> str:
+        return kept_version(self.project.base, self.folder / _RUFF)
 
 
 def generator_files() -> list[Path]:

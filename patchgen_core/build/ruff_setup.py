@@ -64,13 +64,7 @@ def run_ruff(
 
 def ruff_version(folder: Path) -> str:
     """The version of the ruff that runs, such as ``0.17.5``."""
-    ruff = find_ruff()
-    state = file_state(ruff)
-    if state is None:
-        return _ask_version(folder)
-    if (ruff, state) not in _VERSIONS:
-        _VERSIONS[ruff, state] = _ask_version(folder)
-    return _VERSIONS[ruff, state]
+    return _ask_version(folder, find_ruff())[1].split()[1]
 
 
 def kept_version(folder: Path, file: Path) -> str:
@@ -87,8 +81,7 @@ def _ask_and_keep(folder: Path, file: Path) -> str:
     import sysconfig
 
     binary = find_ruff()
-    state = file_state(binary)  # before it is asked: it may be replaced meanwhile
-    text = run_ruff(["--version"], folder)
+    state, text = _ask_version(folder, binary)
     # one that stands elsewhere is used only for as long as there is none beside the interpreter
     if file.parent.is_dir() and os.path.dirname(binary) == sysconfig.get_path("scripts"):
         record = json.dumps([sys.prefix, binary, state, text])
@@ -107,12 +100,17 @@ def _read_version(file: Path) -> str:
     return text if is_same and isinstance(text, str) else ""
 
 
-_VERSIONS: dict[tuple[str, FileState], str] = {}
-"""The versions of ruff's binaries as they were when they were asked."""
+_VERSIONS: dict[tuple[str, FileState | None], str] = {}
+"""What ruff's binaries said of their versions, as they were when they were asked."""
 
 
-def _ask_version(folder: Path) -> str:
-    return run_ruff(["--version"], folder).split()[1]
+def _ask_version(folder: Path, binary: str) -> tuple[FileState | None, str]:
+    """The state of a binary, and what it says of its version, of which it is asked once in that state."""
+    state = file_state(binary)  # before it is asked: it may be replaced meanwhile
+    text = _VERSIONS.get((binary, state)) if state is not None else None
+    if text is None:
+        text = _VERSIONS[binary, state] = run_ruff(["--version"], folder)
+    return state, text
 
 
 def _refuse_version(message: str, settings: Sequence[Path]) -> None:
