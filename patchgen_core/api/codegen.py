@@ -151,7 +151,7 @@ class ModelingCodeGenerator:
 
     def load_source(self) -> str:
         """Find and read upstream's module; returns its text. A PatchgenError where there is no such module."""
-        self.upstream = find_upstream(self.config.source_module, location=self.config.location)
+        self.upstream = find_upstream(self.config.source_module, location=self.config.place_of("source_module"))
         return self._sources.get(self.upstream.path).text
 
     def generate(self, output_path: str | Path | None = None, *, discard_edits: bool = False) -> str:

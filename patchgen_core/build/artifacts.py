@@ -160,7 +160,7 @@ def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> O
         return outcome
     config, folder = loaded.config, project.output_folder(loaded.path)
     try:
-        upstream = find_upstream(config.source_module, project.upstream, config.location)
+        upstream = find_upstream(config.source_module, project.upstream, config.place_of("source_module"))
         package = project.module_name(folder / str(config.target_file)).rpartition(".")[0]
         places = ImportPlaces(package, project, sources, loaded.inputs.add)
         plan = make_plan(config, upstream, sources, loaded.modules, loaded.label, places)
@@ -168,7 +168,9 @@ def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> O
         for taken in (loaded.path, upstream.path):
             if os.path.realpath(target) == os.path.realpath(taken):
                 message = f"the generated module would overwrite '{display_path(taken)}'"
-                raise PatchgenError(message, config.location, "Choose another target_file or output folder.")
+                raise PatchgenError(
+                    message, config.place_of("target_file"), "Choose another target_file or output folder."
+                )
         return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file, sources)
     except PatchgenError as error:
         return replace(outcome, problems=error.problems)
@@ -186,8 +188,8 @@ def _reject_collisions(entries: list[Outcome | _Draft]) -> list[Outcome | _Draft
         others = [d for d in owners.get(_real_output(outcome), []) if d is not entry]
         if isinstance(entry, _Draft) and others:
             message = f"'{entry.plan.config.target_file}' is also written by {others[0].outcome.label}"
-            problem = Problem(message, entry.plan.config.location, "Give one of them another target_file.")
-            checked.append(replace(outcome, problems=(problem,)))
+            place, hint = entry.plan.config.place_of("target_file"), "Give one of them another target_file."
+            checked.append(replace(outcome, problems=(Problem(message, place, hint),)))
         else:
             checked.append(entry)
     return checked

@@ -239,7 +239,7 @@ class _Planner:
         if is_odd or path.is_absolute() or ".." in path.parts or path.suffix != ".py":
             self._fail(
                 f"target_file '{self.config.target_file}' is not a .py file inside the output folder",
-                self.config.location,
+                self.config.place_of("target_file"),
                 "Give a plain file name, such as 'patched_modeling_qwen3_gpu.py'.",
             )
 

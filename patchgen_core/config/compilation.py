@@ -15,7 +15,7 @@ from patchgen_core.config.input_recording import OWN
 from patchgen_core.config.replacement import PATCH_DECORATORS
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.index import ImportStatement
-from patchgen_core.syntax.source import SourceFile
+from patchgen_core.syntax.source import SourceFile, invalid_python
 
 _CODES: WeakKeyDictionary[SourceFile, types.CodeType] = WeakKeyDictionary()
 
@@ -43,7 +43,10 @@ def compiled_for_real(source: SourceFile, project: Project) -> types.CodeType:
 
 def _compile(tree: ast.Module, source: SourceFile) -> types.CodeType:
     flags = __future__.annotations.compiler_flag
-    code: types.CodeType = compile(tree, str(source.path), "exec", flags, dont_inherit=True)
+    try:
+        code: types.CodeType = compile(tree, str(source.path), "exec", flags, dont_inherit=True)
+    except SyntaxError as error:  # what the grammar allows, such as a keyword that is passed twice
+        raise invalid_python(source.path, source.text, error) from None
     return code
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from patchgen_core.config import arguments
 from patchgen_core.config.arguments import caller
@@ -19,6 +19,7 @@ from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Pat
 from patchgen_core.config.edit_calls import EditCalls
 from patchgen_core.config.entries import Entries, EntryField, place_declaration, place_helper, place_pair, place_text
 from patchgen_core.config.patch_calls import MISSING
+from patchgen_core.config.text_field import TextField, place_of
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.project.parity_settings import DTYPES
 
@@ -55,6 +56,9 @@ class PatchConfig(EditCalls):
     they return the replacement itself.
     """
 
+    source_module = TextField()
+    target_file = TextField()
+    description = TextField(empty=True)
     additional_imports = EntryField[ImportSpec](place_declaration)
     post_import_blocks = EntryField[str](place_text)
     positioned_blocks = EntryField[tuple[str, str]](place_pair)
@@ -74,9 +78,9 @@ class PatchConfig(EditCalls):
         toy_config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
         self.location = caller()
-        self.source_module = arguments.text("source_module", source_module, self.location)
-        self.target_file = arguments.text("target_file", target_file, self.location)
-        self.description = arguments.text("description", description, self.location, empty=True)
+        self.source_module = source_module
+        self.target_file = target_file
+        self.description = description
         self.transformers_version = transformers_version
         self.toy_config = arguments.toy_config(toy_config, self.location)
         super().__init__()
@@ -222,6 +226,10 @@ class PatchConfig(EditCalls):
         for name in names:
             arguments.text(f"{call}: a name", name, location)
             names_so_far.append(name)
+
+    def place_of(self, name: Literal["source_module", "target_file"]) -> Location:
+        """Where one of its texts was given: to the call that made it, or in an assignment since."""
+        return place_of(self, name)
 
     def location_of(self, call: str, value: str | tuple[str, str]) -> Location:
         """Where ``value`` was passed to ``call``, in whichever config, or where this config was made."""

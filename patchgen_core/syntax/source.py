@@ -254,10 +254,17 @@ def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
         return SourceFile(path, text, ast.parse(text, filename=str(path)), contents)
     except (SyntaxError, ValueError, RecursionError) as error:
         _refuse_markers(path, text)
-        line = getattr(error, "lineno", 0) or 0
-        message = getattr(error, "msg", None) or str(error)
-        line_text = text.split("\n")[line - 1].strip() if line else ""
-        raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=line_text) from None
+        raise invalid_python(path, text, error) from None
+
+
+def invalid_python(path: Path, text: str, error: SyntaxError | ValueError | RecursionError) -> PatchgenError:
+    """What is said of a text that Python refuses, at the line that it refuses."""
+    line = getattr(error, "lineno", 0) or 0
+    message = getattr(error, "msg", None) or str(error)
+    if not line and "\0" in text:  # which some versions of Python name no line of
+        line = text.count("\n", 0, text.index("\0")) + 1
+    line_text = text.split("\n")[line - 1].strip() if line else ""
+    return PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=line_text)
 
 
 def _refuse_markers(path: Path, text: str) -> None:

@@ -88,7 +88,7 @@ class ReleaseProject:
         """A config's upstream module; None when the release has none."""
         folder = self.release.folder
         try:
-            upstream = find_upstream(loaded.config.source_module, (folder,), loaded.config.location)
+            upstream = find_upstream(loaded.config.source_module, (folder,), loaded.config.place_of("source_module"))
         except PatchgenError:
             return None
         return upstream if upstream.path.is_relative_to(folder) else None

@@ -166,6 +166,7 @@ def test_a_config_imports_only_the_dsl() -> None:
         "config.patch_calls",
         "config.shared_edits",
         "config.spec",
+        "config.text_field",
         "errors",
         "project",
         "project.parity_settings",

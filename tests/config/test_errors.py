@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tests.config.bad_configs import HEAD, MODULE, UPSTREAM, assert_told, expected
+from tests.config.bad_configs import FILE, HEAD, MODULE, UPSTREAM, assert_told, expected
 from tests.conftest import Workspace
 
 # What is wrong, and all that the user reads (see assert_told).
@@ -69,6 +69,23 @@ WHOLE = {
 }
 
 
+ASSIGNED = {
+    "unknown module": ('source_module = "acme.models.toy.modeling_toi"', WHOLE["unknown module"][1]),
+    "module that is no text": ("source_module = None", WHOLE["module that is no text"][1]),
+    "target file elsewhere": ('target_file = "../a.py"', WHOLE["target file ../a.py"][1]),
+    "target file that is no text": ("target_file = 3", "@2 target_file must be a non-empty string, not 3"),
+    "description that is no text": ("description = None", "@2 description must be a string, not None"),
+}
+
+
+@pytest.mark.parametrize(("assignment", "message"), ASSIGNED.values(), ids=ASSIGNED)
+def test_what_is_assigned_to_the_config_of_another_file(work: Workspace, assignment: str, message: str) -> None:
+    work.config("")
+    heir = FILE.replace("gpu", "npu")
+    work.config(f"config.{assignment}\n", heir, "from proj.models.toy.toy_gpu_patch_gen_config import config\n")
+    assert work.errors(heir) == expected(message).replace(FILE, heir)
+
+
 @pytest.mark.parametrize(("arguments", "message"), WHOLE.values(), ids=WHOLE)
 def test_bad_configs(work: Workspace, arguments: str, message: str) -> None:
     work.config("", preamble=f"from patchgen import PatchConfig\nconfig = PatchConfig({arguments})\n")
@@ -119,6 +136,20 @@ def test_upstream_that_is_no_python_is_an_error_of_its_own_file(work: Workspace)
     path = work.upstream("x = 1\ndef f(:\n")
     work.config("", preamble=HEAD)
     assert work.errors() == f"{path}:2: not valid Python: invalid syntax\n  def f(:"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("f(x=1, x=2)", "keyword argument repeated: x\n  f(x=1, x=2)"),
+        ("return 3", "'return' outside function\n  return 3"),
+        ("x = '\0'", "source code string cannot contain null bytes\n  x = '\0'"),
+    ],
+    ids=["argument given twice", "statement at the wrong place", "null byte"],
+)
+def test_what_python_refuses_is_told_with_its_line(work: Workspace, code: str, message: str) -> None:
+    work.config(f"{code}\n", preamble=HEAD)
+    assert work.errors() == expected(f"@3 not valid Python: {message}")
 
 
 def test_the_command_prints_what_the_library_says(work: Workspace) -> None:

@@ -43,7 +43,7 @@ def find_users(project: Project, loader: Loader, path: Path) -> Iterator[ModuleU
 
 def _user(project: Project, loader: Loader, loaded: LoadedConfig) -> ModuleUser:
     config = loaded.config
-    upstream = find_upstream(config.source_module, project.upstream, config.location)
+    upstream = find_upstream(config.source_module, project.upstream, config.place_of("source_module"))
     plan = make_plan(config, upstream, loader.sources, loaded.modules, loaded.label)
     output = project.output_folder(loaded.path) / config.target_file
     own, renamed = _files(plan, is_renamed=False), _files(plan, is_renamed=True)

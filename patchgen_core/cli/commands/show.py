@@ -89,7 +89,8 @@ def _upstream_source(outcome: Outcome, project: Project) -> SourceFile | None:
         return None
     config = outcome.loaded.config
     try:
-        return read_source(find_upstream(config.source_module, project.upstream, config.location).path)
+        place = config.place_of("source_module")
+        return read_source(find_upstream(config.source_module, project.upstream, place).path)
     except PatchgenError:
         return None
 
