@@ -50,7 +50,7 @@ def suggest_name(text: str, line: int, name: str) -> NameHint:
     if name in attributes:
         return _suggest(name, f"self.{name}")
     bound = {bound for function in functions for bound in _bound(function)}
-    if hint := did_you_mean(name, bound):
+    if hint := did_you_mean(name, bound - {name}):
         return hint
     near = closest(name, attributes)
     return _suggest(name, f"self.{near}") if near else NameHint("", name)

@@ -23,6 +23,7 @@ from patchgen_core.config.compilation import compiled_for_real
 from patchgen_core.config.declarations import Helper, ImportSpec, Patch
 from patchgen_core.config.forwarding import is_forwarder
 from patchgen_core.config.input_recording import RecordedInputs
+from patchgen_core.config.misuse import refuse_misuse
 from patchgen_core.config.sandbox import Sandbox, import_path
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.config.stubs import Stub, StubValueError, is_stub, stub_path
@@ -104,6 +105,7 @@ class Loader:
                 message = f"the config cannot be loaded: NameError: {error}"
                 raise PatchgenError(message, _raised_at(error, path, self.project), hint) from None
             except (Exception, SystemExit) as error:
+                refuse_misuse(error, _raised_at(error, path, self.project))
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
             failure = failure or _stub_value(namespace, name)
@@ -143,9 +145,10 @@ class Loader:
             except PatchgenError:
                 raise
             except (Exception, SystemExit) as error:
+                location = _raised_at(error, path, self.project)
+                refuse_misuse(error, location)
                 message = f"{type(error).__name__}: {error}"
                 hint = "" if reason.startswith(message) else f"It was imported for real because {reason}."
-                location = _raised_at(error, path, self.project)
                 raise PatchgenError(f"the config cannot be loaded: {message}", location, hint) from None
             names = [name for name in sys.modules if _is_own(sys.modules[name], name, self.project)]
             return {module: loaded.__dict__} | {name: vars(sys.modules[name]) for name in names}

@@ -32,6 +32,8 @@ _FIELDS = {
     "exclude_from_output": "exclude",
     "drop_decorators": "dropped_decorators",
 }
+_PLAIN = ("location", "transformers_version", "toy_config")
+_FIELD_TYPES = (EntryField, TextField)
 
 
 class PatchConfig(EditCalls):
@@ -87,6 +89,14 @@ class PatchConfig(EditCalls):
         for name in dir(PatchConfig):
             if isinstance(getattr(PatchConfig, name), EntryField):
                 setattr(self, name, [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A PatchgenError for an attribute that there is not, and that is near to one that there is."""
+        if name not in _PLAIN and not name.startswith("_") and not hasattr(type(self), name):
+            fields = [each for each in dir(PatchConfig) if isinstance(getattr(PatchConfig, each), _FIELD_TYPES)]
+            if hint := did_you_mean(name, (*fields, *_PLAIN)):
+                raise PatchgenError(f"PatchConfig has no '{name}'", caller(), hint)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return f"PatchConfig({self.source_module!r}, {self.target_file!r})"

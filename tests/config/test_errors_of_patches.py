@@ -235,6 +235,15 @@ TABLE = {
   >    48 |     return missing(x, missing)
        49 |""",
     ),
+    "parameter in an annotation, where it is not bound": (
+        '@config.replace_function("rotate")\ndef f(x, y: x.Tensor):\n    return x',
+        f"""@3 PG204 function_replacement rotate: nothing defines 'x' in toy.py, line 47
+{UNDEFINED}
+       45 | # [PATCHED FUNCTION] rotate
+       46 | # ======================================================================
+  >    47 | def rotate(x, y: x.Tensor):
+       48 |     return x""",
+    ),
     # --- modify_init ---
     "__init__ without the original's call": (
         '@config.modify_init("Norm")\ndef f(original_init, self, size):\n    self.size = size',

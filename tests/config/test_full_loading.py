@@ -225,13 +225,12 @@ BROKEN = {
     ),
     "argument of a declaration": (
         "config.replace_function('rotate', zebra='')",
-        "toy/toy_gpu_patch_gen_config.py:5: the config cannot be loaded: TypeError: "
-        "PatchConfig.replace_function() got an unexpected keyword argument 'zebra'",
+        "toy/toy_gpu_patch_gen_config.py:5: replace_function: there is no argument 'zebra'\n"
+        "  It takes target, replacement, name_map, description.",
     ),
     "no such declaration": (
         "config.replace_func('rotate')",
-        "toy/toy_gpu_patch_gen_config.py:5: the config cannot be loaded: AttributeError: "
-        "'PatchConfig' object has no attribute 'replace_func'",
+        "toy/toy_gpu_patch_gen_config.py:5: PatchConfig has no 'replace_func'\n  Did you mean 'replace_function'?",
     ),
     "declaration that says no": (
         "config.add_import('.x', names=['y'])",
