@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import time
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from patchgen_service.git.command import Remote
 from patchgen_service.git.mirror import Mirror
@@ -93,6 +96,7 @@ def measure_service(folder: Path) -> tuple[float, float, float, float]:
 
 def main() -> None:
     """Print a line for each measure."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         alone, whole = measure_overhead(folder)

@@ -275,4 +275,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import sharded  # ranks know what they are sent by the name of this file
+
+    sharded.main()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -73,3 +75,14 @@ def test_imports_are_there() -> None:
         if (names := names_of(module)) is None or (name and name not in names)
     ]
     assert missing == []
+
+
+BENCHMARKS = sorted(set(re.findall(r"\bbenchmarks/(\w+)\.py", (ROOT / "Makefile").read_text(encoding="utf-8"))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_make_bench_starts_what_is_there(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "benchmarks" / f"{name}.py", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout[:6], done.stderr) == (0, "usage:", "")
