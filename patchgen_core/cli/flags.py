@@ -116,8 +116,9 @@ def _refuse_misspelt(options: argparse.Namespace, project: Project | None) -> No
     except PatchgenError as error:
         if hint:
             raise PatchgenError(f"there is no subcommand '{word}'", None, hint) from None
-        message = f"there is no subcommand '{word}', and {error.problems[0].message}"
-        raise PatchgenError(message, None, error.problems[0].hint) from None
+        problem = error.problems[0]
+        message = f"there is no subcommand '{word}', and {problem.message}"
+        raise PatchgenError(message, problem.location, problem.hint) from None
 
 
 def _check_usage(options: argparse.Namespace) -> None:

@@ -82,6 +82,15 @@ def test_a_word_that_is_no_subcommand_gets_the_nearest(two: Workspace, arguments
     assert done.stderr.startswith(f"error: {message}")
 
 
+def test_what_is_wrong_with_the_settings_has_its_line_beside_a_word_that_is_no_subcommand(two: Workspace) -> None:
+    with (two.root / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('kernel = ["acme"]\n')
+    line = (two.root / "pyproject.toml").read_text(encoding="utf-8").count("\n")
+    done = two.patchgen("zebra")
+    message = "there is no subcommand 'zebra', and [tool.patchgen] has no key 'kernel'\n  Did you mean 'kernels'?\n"
+    assert (done.returncode, done.stderr) == (2, f"pyproject.toml:{line}: error: {message}")
+
+
 def test_subcommands_do_what_the_flags_do(two: Workspace) -> None:
     assert two.patchgen("list").stdout == two.patchgen("--list").stdout
     assert two.patchgen("fix").returncode == 0
