@@ -115,19 +115,20 @@ def create_swapping_checkpoint_tensor_converter(model):
     return converter
 """
 VERSION_4 = (ZOO / MODEL / PLAN).read_text(encoding="utf-8").replace("gate_up_proj", "gate_proj")
+AT = VERSION_4.splitlines().index("def get_parallel_plan() -> ParallelPlan:") + 1
 BROKEN = {
     "dies": (CONVERTER, "import os\nos._exit(7)\n", ["dies: its process has ended with exit code 7"]),
     "exits": (CONVERTER, "import sys\nsys.exit(3)\n", ["raises SystemExit: 3"]),
     "lacks": (CONVERTER, "import torch_npu\n", ["No module named 'torch_npu'"]),
     "no_factory": (CONVERTER, "def create():\n    pass\n", ["must have one function create_"]),
-    "no_plan": (PLAN, "def get_parallel_plan():\n    return {}\n", ["not a ParallelPlan"]),
+    "no_plan": (PLAN, "def get_parallel_plan():\n    return {}\n", [f"{PLAN}:1: error: ", "not a ParallelPlan"]),
     "raises": (CONVERTER, "1 / 0\n", ["raises ZeroDivisionError: division by zero"]),
     "reads_input": (CONVERTER, "input()\n", ["raises EOFError"]),
-    "swaps": (CONVERTER, SWAPS, [f"zoo/swaps/{CONVERTER}: error: Qwen3MoeForCausalLM: ", "gate_up_proj", "swapped"]),
+    "swaps": (CONVERTER, SWAPS, [f"zoo/swaps/{CONVERTER}:4: error: Qwen3MoeForCausalLM: ", "gate_up_proj", "swapped"]),
     "version_4": (
         PLAN,
         VERSION_4,
-        [f"zoo/version_4/{PLAN}: error: Qwen3MoeForCausalLM: ", "model.layers.*.mlp.experts.gate_proj"],
+        [f"zoo/version_4/{PLAN}:{AT}: error: Qwen3MoeForCausalLM: ", "model.layers.*.mlp.experts.gate_proj"],
     ),
 }
 """What is wrong with a copy of the model: a file, its text and what its check says. Only one of its checks fails."""

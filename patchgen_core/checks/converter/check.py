@@ -8,13 +8,13 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.converter.request import LoadingRequest
-from patchgen_core.checks.model_process.check import ModelCheck
+from patchgen_core.checks.model_process.check import ModelCheck, find_function
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.result import CheckResult
-from patchgen_core.errors import Location
 from patchgen_core.files import read_text
 
 _FUNCTION = "patchgen_core.checks.converter.loading:check_request"
+_FACTORY = r"create_\w*checkpoint_tensor_converter"
 _PACKAGE = "__init__.py"
 _REGISTRY = ("patchgen_core.registry", "MODELING_REGISTRY")
 _DEVICES = {"_gpu": "cuda", "_cuda": "cuda", "_npu": "npu"}
@@ -53,7 +53,7 @@ class ConverterCheck(ModelCheck):
             toy_root=str(project.parity.toy_root or ""),
         )
         result = process.run(_FUNCTION, artifact.path.name, request)
-        home = Location(str(file)) if request.beside else config.location
+        home = find_function(file, _FACTORY) if request.beside else config.location
         errors = (replace(error, location=error.location or home) for error in result.errors)
         return replace(result, errors=tuple(errors))
 

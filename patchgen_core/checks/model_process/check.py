@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import ACCELERATORS
 from patchgen_core.errors import Location
+from patchgen_core.files import read_text
 from patchgen_core.models.run_files import RunPlace
 from patchgen_core.project.project import Project
 
@@ -105,11 +107,13 @@ class ModelCheck(Check):
 class BesideCheck(ModelCheck):
     """A check of what a config makes together with another file of its folder.
 
-    ``function`` is the ``package.module:function`` of what does the check in the process that runs models.
+    ``function`` is the ``package.module:function`` of what does the check in the process that runs models, and
+    ``factory`` a pattern for the name of the file's own function that it calls.
     """
 
     file: ClassVar[str]
     function: ClassVar[str]
+    factory: ClassVar[str] = ""
 
     def items(self, path: Path) -> Iterator[str]:
         """One item, if the file is there."""
@@ -117,11 +121,20 @@ class BesideCheck(ModelCheck):
             yield self.name
 
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
-        """Have the check done; its problems lie in the file, where they say nothing else."""
+        """Have the check done; its problems lie at the file's function, where they say nothing else."""
         file = path.parent / self.file
         result = check_beside(process, self.function, artifact, file, fresh)
-        errors = (replace(error, location=error.location or Location(str(file))) for error in result.errors)
-        return replace(result, errors=tuple(errors))
+        home = find_function(file, self.factory)
+        return replace(
+            result, errors=tuple(replace(error, location=error.location or home) for error in result.errors)
+        )
+
+
+def find_function(file: Path, name: str) -> Location:
+    """Where a file defines the first function whose name fits a pattern; the file where it defines none."""
+    text = read_text(file) or ""
+    definition = re.search(rf"^(?:async )?def (?:{name})\(", text, re.MULTILINE)
+    return Location(str(file), text.count("\n", 0, definition.start()) + 1 if definition is not None else 0)
 
 
 def check_beside(

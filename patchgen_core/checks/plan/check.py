@@ -16,6 +16,7 @@ class PlanCheck(BesideCheck):
     name = "plan"
     file = "parallel_plan.py"
     function = f"{_ROOM}.comparison:check_request"
+    factory = "get_parallel_plan"
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing more."""
