@@ -37,7 +37,7 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
 def _find_called(owner: str | None, name: str) -> Callable[..., Any] | None:
     if owner is None:
         return create_patch_from_external if name == create_patch_from_external.__name__ else None
-    called: Callable[..., Any] | None = getattr(_CLASSES.get(owner), name, None)
+    called: Callable[..., Any] | None = getattr(_CLASSES[owner], name, None) if owner in _CLASSES else None
     return called
 
 

@@ -91,8 +91,10 @@ class PatchConfig(EditCalls):
                 setattr(self, name, [])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """A PatchgenError for an attribute that there is not, and that is near to one that there is."""
-        if name not in _PLAIN and not name.startswith("_") and not hasattr(type(self), name):
+        """A PatchgenError for an attribute that there is not, and that is near to one that there is. Subclasses may
+        have their own."""
+        is_plain = type(self) is not PatchConfig or name in _PLAIN or name.startswith("_")
+        if not is_plain and not hasattr(PatchConfig, name):
             fields = [each for each in dir(PatchConfig) if isinstance(getattr(PatchConfig, each), _FIELD_TYPES)]
             if hint := did_you_mean(name, (*fields, *_PLAIN)):
                 raise PatchgenError(f"PatchConfig has no '{name}'", caller(), hint)

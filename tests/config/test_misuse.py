@@ -77,6 +77,15 @@ def test_a_config_may_keep_notes_of_its_own(work: Workspace) -> None:
     assert work.load().config.reviewer == "ann"
 
 
+def test_a_class_of_ones_own_has_its_own_arguments_and_attributes(work: Workspace) -> None:
+    own = "from patchgen import PatchConfig\nclass Own(PatchConfig):\n    def __init__(self, team):\n"
+    own += '        super().__init__("acme.models.toy.modeling_toy", "toy.py")\n        self.targets = team\n'
+    work.config("", preamble=f'{own}config = Own("a")\n')
+    assert vars(work.load().config)["targets"] == "a"
+    work.config("", preamble=f'{own}config = Own(tea="a")\n')
+    assert ": the config cannot be loaded: TypeError: Own.__init__() got an unexpected" in work.errors()
+
+
 def test_a_function_of_a_name_of_the_dsl_is_another_one(work: Workspace) -> None:
     """Its errors are no misuse: with real imports it may be called as it is."""
     work.config("def add_import(): ...\nadd_import(1)\n", preamble=HEAD)
