@@ -172,7 +172,7 @@ def test_an_edit_of_upstreams_own_becomes_a_patch(work: Workspace, edit: Edit) -
         ("LIMIT = 4\n", "import math as m\n\nLIMIT = 4\nE = m.e\n", "import math as m: imported; E = m.e: added"),
         ("import os  # noqa: F401\n", "", "import os: dropped"),
         ("LIMIT = 4\n", "", "LIMIT = 4: excluded"),
-        ("LIMIT = 4\n", "LIMIT = 4\nTEXT = 'a\\nb'\n", "TEXT = 'a\\nb': added"),
+        ("LIMIT = 4\n", "LIMIT = 4\nTEXT = 'a\\nb'\n", 'TEXT = "a\\nb": added'),
         ("class Head:", "class Neck:\n    pass\n\n\nclass Head:", "Neck: added"),
         ("def rotate(x):\n    return -x\n", "", "rotate: excluded"),
         ("def rotate(x):", "def turn(x):\n    return rotate(x)\n\n\ndef rotate(x):", "turn: added"),
@@ -200,6 +200,81 @@ def test_every_kind_of_edit_is_absorbed(work: Workspace, edit: Edit, old: str, n
     assert result.left == ()
     assert _statements(work) == edited
     assert _is_clean(work)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "made"),
+    [
+        ("        return x + 1\n", "        return x[ 'a' ]  #why\n", '        return x["a"]  # why\n'),
+        ("    return -x\n", "    return dict(a=-x, b=[x,\n      -x])\n", "    return dict(a=-x, b=[x, -x])\n"),
+        (
+            "        x = self.inner(x)\n",
+            "        x = self.inner(x);x=(x)\n",
+            "        x = self.inner(x)\n        x = x\n",
+        ),
+        ("LIMIT = 4\n", "LIMIT = 4\nTEXT = 'a'\n", 'TEXT = "a"\n'),
+    ],
+)
+def test_an_edit_need_not_be_laid_out_as_what_is_generated(
+    work: Workspace, edit: Edit, old: str, new: str, made: str
+) -> None:
+    edit(old, new)
+    result = _absorb(work)
+    assert (len(result.changes), result.left) == (1, ())
+    assert made in generated(work).read_text()
+    assert _is_clean(work)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [
+        ("def rotate(x):\n", "def rotate(x: int) -> int:\n", "rotate: replaced"),
+        ("def rotate(x):\n", 'def rotate(x):\n    """Turns."""\n', "rotate: replaced"),
+    ],
+)
+def test_what_no_edit_says_is_declared_as_a_whole(
+    work: Workspace, edit: Edit, old: str, new: str, change: str
+) -> None:
+    edit(old, new)
+    result = _absorb(work)
+    assert (result.changes, result.left) == ((change,), ())
+    assert new in generated(work).read_text()
+    assert _is_clean(work)
+
+
+def test_what_the_same_patch_changes_elsewhere_is_told(work: Workspace) -> None:
+    work.config(
+        "from patchgen import Edits\nshared = Edits()\n\n\n@shared.edit\ndef count(x):\n    x = x + 10\n    ...\n\n\n"
+        'config.edit_method("Head.forward", edit=shared)\nconfig.edit_function("rotate", edit=shared)\n'
+    )
+    assert work.patchgen("--all", "--diff").returncode == 0
+    text = generated(work).read_text()
+    assert text.count("x + 10") == 2
+    generated(work).write_text(text.replace("x + 10", "x + 20", 1))
+    result = _absorb(work)
+    as_well = "changed as well, by the same patch"
+    assert result.changes in (
+        ("Head.forward: edited", f"rotate: {as_well}"),
+        ("rotate: edited", f"Head.forward: {as_well}"),
+    )
+    assert result.left == ()
+
+
+def test_an_edit_of_the_layout_alone_is_no_patch(work: Workspace, edit: Edit) -> None:
+    before = generated(work).read_text()
+    edit("        return x + 1\n", "        return (x + 1)\n")
+    result = _absorb(work)
+    assert (result.changes, result.left) == ((), ())
+    assert generated(work).read_text() == before
+    assert _config(work).endswith(CONFIG_TEXT)
+
+
+def test_a_comment_that_is_lost_is_told_at_its_own_line(work: Workspace, edit: Edit) -> None:
+    edit("class Head:\n", "VALUES = [\n  1,\n  2]\n\n#Why a head?\nclass Head:\n")
+    line = generated(work).read_text().splitlines().index("#Why a head?") + 1
+    [left] = _absorb(work).left
+    assert left.location is not None
+    assert (left.location.line, left.message.partition("'")[2].partition("'")[0]) == (line, "# Why a head?")
 
 
 def test_what_cannot_be_declared_is_told_and_the_generated_file_keeps_all(work: Workspace, edit: Edit) -> None:

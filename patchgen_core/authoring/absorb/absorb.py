@@ -39,7 +39,8 @@ class Absorbed:
     """What became of the edits of one generated file.
 
     Attributes:
-        changes: what the config declares now, each with how: ``Qwen3MLP.forward: overridden``.
+        changes: what the config declares now, each with how: ``Qwen3MLP.forward: overridden``. Below them what a
+            patch that several targets share changes beside what was edited.
         left: changes that it does not declare, each with the reason. The generated file keeps all edits then.
         written: files that were written, or would be.
         others: configs that share what was edited, and were not generated anew.
@@ -109,19 +110,23 @@ def _absorb_one(
     edits, more, made = rehearsal.settle(edits)
     problems = [_left(artifact.path, change, reason) for change, reason in (*left, *more)]
     if not problems:
-        problems += _lost_comments(rehearsal.edited, rehearsal.written, made or artifact)
+        problems += _lost_comments(rehearsal, made or artifact)
     texts = {path: file.encoded for path, file in rehearsal.rewrite(edits).items()}
     if not problems:
         texts |= dict((made or artifact).output())
-    changes = tuple(f"{_name(edit.change)}: {edit.word}" for edit in edits)
+    changes = [f"{_name(edit.change)}: {edit.word}" for edit in edits]
+    changes += [f"{name}: changed as well, by the same patch" for name in rehearsal.changed_as_well(made or artifact)]
     others = tuple(_find_sharers(project, loaded, {edit.place for edit in edits if edit.place}))
-    return Absorbed(loaded.label, loaded.path, artifact.path, changes, tuple(problems), tuple(texts), others), texts
+    result = Absorbed(loaded.label, loaded.path, artifact.path, tuple(changes), tuple(problems), tuple(texts), others)
+    return result, texts
 
 
-def _lost_comments(edited: SourceFile, written: SourceFile, made: Artifact) -> Iterator[Problem]:
+def _lost_comments(rehearsal: _Rehearsal, made: Artifact) -> Iterator[Problem]:
     """The comments that were written beside what patches copy."""
-    counts = Counter(text for _, text in _comments(made.text)) | Counter(text for _, text in _comments(written.text))
-    for line, text in _comments(edited.text):
+    known = [Counter(text for _, text in _comments(text)) for text in (made.text, rehearsal.written.text)]
+    counts = known[0] | known[1]
+    lines = (line for line, _ in _comments(rehearsal.edited.text))
+    for line, (_, text) in zip(lines, _comments(rehearsal.laid_out.text), strict=True):
         counts[text] -= 1
         if counts[text] < 0:
             message = (
@@ -199,16 +204,30 @@ class _Rehearsal:
     def changes(self) -> list[Change]:
         """What was edited and the config does not make yet."""
         wanted = _keys(self._differences(self.artifact.text))
-        return [change for change in self._changes_from(self.written) if _key(change) in wanted]
+        lines = {_key(change): change.line for change in self._changes(self.written, self.edited)}
+        changes = (change for change in self._changes(self.written, self.laid_out) if _key(change) in wanted)
+        return [replace(change, line=lines.get(_key(change), change.line)) for change in changes]
 
-    def _changes_from(self, source: SourceFile) -> list[Change]:
+    @cached_property
+    def laid_out(self) -> SourceFile:
+        """The edited file in the layout of what is generated, which nobody types."""
+        (text,) = format_texts([self.edited.text], self.artifact.path.parent, self.project)
+        return parse_source(self.artifact.path, text)
+
+    def _changes(self, old: SourceFile, new: SourceFile) -> list[Change]:
         plan = self.artifact.plan
         units = {planned.patch.target for planned in plan.patches if planned.kind == "class_replacement"}
-        return find_changes(source, self.edited, units | {helper.name for helper in plan.helpers})
+        return find_changes(old, new, units | {helper.name for helper in plan.helpers})
 
     def _differences(self, text: str) -> list[Change]:
         """How the edited file differs from what a config makes."""
-        return self._changes_from(parse_source(self.artifact.path, text))
+        return self._changes(parse_source(self.artifact.path, text), self.laid_out)
+
+    def changed_as_well(self, made: Artifact) -> list[str]:
+        """The definitions that nobody edited and that are other ones now, as those that share a patch."""
+        edited = _keys(self.changes)
+        others = (change for change in self._differences(made.text) if _key(change) not in edited)
+        return [change.name for change in others if isinstance(change, DefinitionChange) and change.kind == "changed"]
 
     def settle(
         self, edits: Sequence[ConfigEdit]
@@ -220,15 +239,24 @@ class _Rehearsal:
             return list(edits), left, at_once
         artifact: Artifact | None = None
         for edit in edits:
-            outcome = self._make([*chosen, edit])
-            if not isinstance(outcome, Artifact):
-                left.append((edit.change, f"with it the config does not generate: {outcome}"))
-            elif self._unmet([edit], outcome):
-                left.append((edit.change, _why_different(edit.change, outcome)))
+            reason = ""
+            for way in self._ways(edit):
+                outcome = self._make([*chosen, way])
+                if isinstance(outcome, Artifact) and not self._unmet([way], outcome):
+                    chosen.append(way)
+                    artifact = outcome
+                    break
+                reason = reason or _why_not(edit.change, outcome)
             else:
-                chosen.append(edit)
-                artifact = outcome
+                left.append((edit.change, reason))
         return chosen, left, artifact
+
+    def _ways(self, edit: ConfigEdit) -> Iterator[ConfigEdit]:
+        """An edit, and in place of edits of upstream's function all of what it is now: edits make no annotations."""
+        yield edit
+        change = edit.change
+        if isinstance(change, DefinitionChange) and change.kind == "changed" and not edit.texts:
+            yield self.editor.replace(change)
 
     def _unmet(self, edits: Iterable[ConfigEdit], made: Artifact) -> set[str]:
         return _keys(self._differences(made.text)) & _keys(edit.change for edit in edits)
@@ -267,7 +295,9 @@ class _Rehearsal:
         return replace(file, module=add_imports(file.module, needed, early)) if needed else file
 
 
-def _why_different(change: Change, made: Artifact) -> str:
+def _why_not(change: Change, made: Artifact | str) -> str:
+    if isinstance(made, str):
+        return f"with it the config does not generate: {made}"
     statement = change.statement if isinstance(change, StatementChange) else None
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         used = {node.id for node in ast.walk(ast.parse(made.text)) if isinstance(node, ast.Name)}
@@ -293,7 +323,7 @@ def _with_blocks(file: EditedFile, blocks: Iterable[str]) -> EditedFile:
 
 
 def _key(change: Change) -> str:
-    name = change.name if isinstance(change, DefinitionChange) else change.text
+    name = change.name if isinstance(change, DefinitionChange) else ast.unparse(change.statement)
     return f"{type(change).__name__} {name}"
 
 

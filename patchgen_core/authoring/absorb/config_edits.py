@@ -83,9 +83,15 @@ class ConfigEditor:
         assert change.new is not None
         if change.new.count > 1 or (change.old is not None and change.old.count > 1):
             raise NotAbsorbed("several definitions have its name")
-        edit = self._edit_upstream(change, change.new)
-        if edit is not None:
-            return edit
+        return self._edit_upstream(change, change.new) or self.replace(change)
+
+    def replace(self, change: DefinitionChange) -> ConfigEdit:
+        """The edit that declares all of what a definition is now.
+
+        Raises:
+            NotAbsorbed: there is none; the message says why.
+        """
+        assert change.new is not None
         if "." in change.name:
             return self._override(change, change.new)
         if change.kind == "added":

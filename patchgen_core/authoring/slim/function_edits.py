@@ -320,8 +320,9 @@ class _Differ:
             return None
         added = [ast.unparse(keyword) for key, keyword in after.items() if key not in before]
         gone = [keyword for key, keyword in before.items() if key not in after]
-        if any(keyword.arg is None for keyword in gone):
-            return None
+        stays = [key for key in after if key in before]
+        if any(keyword.arg is None for keyword in gone) or list(after)[: len(stays)] != stays:
+            return None  # what is added would stand behind what stays
         texts = [f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in gone]
         return f"{function}({', '.join(['...', *texts])})", f"{function}({', '.join(['...', *added])})"
 
