@@ -181,7 +181,7 @@ def test_an_edit_of_upstreams_own_becomes_a_patch(work: Workspace, edit: Edit) -
             "        return x + 1\n\n    def more(self):\n        pass\n",
             "Head.more: added",
         ),
-        ("class Head:\n", "class Head:\n    scale = 2\n", "Head: replaced"),
+        ("class Head:\n", "class Head:\n    scale = 2\n", "Head: edited"),
         ("        return x - 2\n", "        return x - 3\n", "Tail: edited"),
         ("    return x + x\n", "    return 2 * x\n", "double: edited"),
         ("    @property\n    def width", "    def width", "Norm.width: overridden"),
@@ -239,6 +239,25 @@ def test_what_no_edit_says_is_declared_as_a_whole(
     result = _absorb(work)
     assert (result.changes, result.left) == ((change,), ())
     assert new in generated(work).read_text()
+    assert _is_clean(work)
+
+
+@pytest.mark.parametrize(
+    ("new", "declared"),
+    [
+        ("class Norm:\n    eps = 2\n", "class EditedNorm:\n    eps = 2\n    ...\n"),
+        ("class Norm(dict):\n    eps = 1\n", "class EditedNorm(dict): ...\n"),
+        ("class Norm:\n", 'config.delete_code("Norm", "eps = 1")\n'),
+    ],
+    ids=["attribute", "base", "attribute that goes"],
+)
+def test_a_class_statement_is_edited_where_its_methods_are_patched(
+    work: Workspace, edit: Edit, new: str, declared: str
+) -> None:
+    edit("class Norm:\n    eps = 1\n", new)
+    result = _absorb(work)
+    assert (result.changes, result.left) == (("Norm: edited",), ())
+    assert _config(work).endswith(declared)
     assert _is_clean(work)
 
 

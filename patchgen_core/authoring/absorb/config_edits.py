@@ -14,6 +14,7 @@ from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
 from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.authoring.edits.free_names import free_name
 from patchgen_core.authoring.edits.literals import literal
+from patchgen_core.authoring.fork.class_edits import compare_classes, declare_edits
 from patchgen_core.authoring.slim.edit_texts import Holder, edit_blocks
 from patchgen_core.authoring.slim.function_edits import bound_names, find_edits
 from patchgen_core.authoring.slim.parameters import NoEdits
@@ -24,6 +25,7 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.forms import form
 from patchgen_core.syntax.nodes import FUNCTIONS, methods
 from patchgen_core.syntax.source import SourceCache, parse_source, shift
 
@@ -83,7 +85,8 @@ class ConfigEditor:
         assert change.new is not None
         if change.new.count > 1 or (change.old is not None and change.old.count > 1):
             raise NotAbsorbed("several definitions have its name")
-        return self._edit_upstream(change, change.new) or self.replace(change)
+        edit = self._edit_upstream(change, change.new) or self._edit_class(change, change.new)
+        return edit or self.replace(change)
 
     def replace(self, change: DefinitionChange) -> ConfigEdit:
         """The edit that declares all of what a definition is now.
@@ -220,6 +223,27 @@ class ConfigEditor:
         self._names.add(own)
         return ConfigEdit(change, "edited", block=block, code=new.text)
 
+    def _edit_class(self, change: DefinitionChange, new: DefinitionText) -> ConfigEdit | None:
+        """Edits of a class statement whose methods are what they were."""
+        if change.old is None or change.old.decorators != new.decorators:
+            return None
+        old_source, source = (parse_source(self.loaded.path, f"{text.text}\n") for text in (change.old, new))
+        old_class, new_class = old_source.tree.body[0], source.tree.body[0]
+        if not isinstance(old_class, ast.ClassDef) or not isinstance(new_class, ast.ClassDef):
+            return None
+        difference = compare_classes(old_source, old_class, source, new_class)
+        if difference is None or _method_forms(old_class) != _method_forms(new_class):
+            return None
+        own = f"Edited{change.name.lstrip('_')}"
+        while own in self._names:
+            own = f"{own}Again"
+        declared = list(declare_edits(self.loaded.name, change.name, difference, own))
+        if not declared:
+            return None
+        self._names.add(own)
+        block = "\n\n".join(text for text, _, _ in declared)
+        return ConfigEdit(change, "edited", block=block, code="\n".join(code for _, code, _ in declared))
+
     def _override(self, change: DefinitionChange, new: DefinitionText) -> ConfigEdit:
         options = ", add=True" if change.kind == "added" else ""
         has_same = change.old is not None and change.old.decorators == new.decorators
@@ -269,6 +293,10 @@ class ConfigEditor:
         arguments += [f"names=[{literal(alias.name)}]"] if isinstance(node, ast.ImportFrom) else []
         arguments += [f"alias={literal(alias.asname)}"] if alias.asname else []
         return self._call(change, "imported", f"add_import({', '.join(arguments)})")
+
+
+def _method_forms(node: ast.ClassDef) -> list[str]:
+    return [form(statement) for statement in node.body if isinstance(statement, FUNCTIONS)]
 
 
 def make_edits(

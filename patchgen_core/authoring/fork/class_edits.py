@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgen_core.authoring.edits.literals import literal
 from patchgen_core.syntax.forms import PROSE, form
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import FUNCTIONS, docstring_of, is_filler
@@ -46,6 +48,29 @@ def compare_classes(
     kept = [text for text in before if _name(text) not in dropped]
     decorators = tuple(f"@{fork.segment(d)}" for d in theirs.decorator_list if ast.unparse(d) not in kept)
     return ClassDifference(dropped, decorators, bases, replaced, (*gone, *body[0]), body[1])
+
+
+def declare_edits(holder: str, name: str, difference: ClassDifference, own: str) -> Iterator[tuple[str, str, str]]:
+    """The declarations of a class statement's edits, each with the code in it that is copied, and with a word for what
+    it does.
+
+    Args:
+        holder: the variable of the config.
+        own: what the config's file calls a class with what comes.
+    """
+    if difference.dropped:
+        names = ", ".join(map(literal, (name, *difference.dropped)))
+        yield f"{holder}.drop_decorators({names})\n", "", "without decorators"
+    for code in difference.deleted:
+        yield f"{holder}.delete_code({literal(name)}, {literal(code)})\n", "", "edited"
+    for old, new in difference.replaced:
+        yield f"{holder}.replace_code({literal(name)}, {literal(old)}, {literal(new)})\n", "", "edited"
+    if difference.body or difference.bases or difference.decorators:
+        bases = f"({', '.join(difference.bases)})" if difference.bases else ""
+        body = "\n".join(f"    {line}" if line else "" for line in (*difference.body, "..."))
+        head = "".join(f"{decorator}\n" for decorator in difference.decorators)
+        text = f"{head}class {own}{bases}:\n{body}\n"
+        yield f"@{holder}.edit_class({literal(name)})\n{text}", text, "edited"
 
 
 def _bases(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from patchgen_core.authoring.edits.free_names import free_name
 from patchgen_core.authoring.edits.literals import block_literal, literal
 from patchgen_core.authoring.edits.needed_imports import needed_names
-from patchgen_core.authoring.fork.class_edits import ClassDifference, compare_classes
+from patchgen_core.authoring.fork.class_edits import ClassDifference, compare_classes, declare_edits
 from patchgen_core.authoring.fork.module_parts import (
     ModuleParts,
     Place,
@@ -206,22 +206,11 @@ class Declarations:
         return any(isinstance(node, ast.ClassDef) for node in nodes)
 
     def _class_edits(self, name: str, difference: ClassDifference) -> Iterator[Block]:
-        if difference.dropped:
-            names = ", ".join(map(literal, (name, *difference.dropped)))
-            yield Block(name, f"config.drop_decorators({names})\n", word="without decorators")
-        for code in difference.deleted:
-            yield Block(name, f"config.delete_code({literal(name)}, {literal(code)})\n", word="edited")
-        for old, new in difference.replaced:
-            call = f"config.replace_code({literal(name)}, {literal(old)}, {literal(new)})\n"
-            yield Block(name, call, word="edited")
-        if difference.body or difference.bases or difference.decorators:
-            own = f"Edited{name.lstrip('_')}"
-            self.taken.add(own)
-            bases = f"({', '.join(difference.bases)})" if difference.bases else ""
-            body = "\n".join(f"    {line}" if line else "" for line in (*difference.body, "..."))
-            head = "".join(f"{decorator}\n" for decorator in difference.decorators)
-            text = f"{head}class {own}{bases}:\n{body}\n"
-            yield Block(name, f"@config.edit_class({literal(name)})\n{text}", text, "edited")
+        own = f"Edited{name.lstrip('_')}"
+        for text, code, word in declare_edits("config", name, difference, own):
+            if code:
+                self.taken.add(own)
+            yield Block(name, text, code, word)
 
     def _function(self, name: str) -> Iterator[Block]:
         """A method or function that both have, or that upstream's class lacks."""
