@@ -261,6 +261,18 @@ def test_a_class_statement_is_edited_where_its_methods_are_patched(
     assert _is_clean(work)
 
 
+@pytest.mark.parametrize("call", ["add_post_import_block(", 'add_block_after("rotate", '])
+def test_what_a_block_of_the_config_makes_is_edited_there(work: Workspace, call: str) -> None:
+    config = work.config(f'config.{call}"SLOT = 1")\n')
+    assert work.patchgen("--all", "--diff").returncode == 0
+    text = generated(work).read_text()
+    generated(work).write_text(text.replace("SLOT = 1", "SLOT = 2"))
+    result = _absorb(work)
+    line = config.read_text().splitlines().index(f'config.{call}"SLOT = 1")') + 1
+    reason = f"the block at {config}:{line} makes it: edit that"
+    assert (result.changes, [p.message for p in result.left]) == ((), [f"SLOT = 2: {reason}", f"SLOT = 1: {reason}"])
+
+
 def test_what_the_same_patch_changes_elsewhere_is_told(work: Workspace) -> None:
     work.config(
         "from patchgen import Edits\nshared = Edits()\n\n\n@shared.edit\ndef count(x):\n    x = x + 10\n    ...\n\n\n"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from patchgen_core.config.replacement import HEAD, Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import form
+from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import FUNCTIONS, methods
 from patchgen_core.syntax.source import SourceCache, parse_source, shift
 
@@ -274,6 +276,7 @@ class ConfigEditor:
         node = change.statement
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._edit_import(change, node)
+        self._refuse_block(assigned_names(node))
         if change.kind == "added":
             text = change.text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
             return self._call(change, "added", f'add_post_import_block("""\n{text}\n""")')
@@ -281,6 +284,16 @@ class ConfigEditor:
         if not names:
             raise NotAbsorbed("no patch removes such a statement")
         return self._call(change, "excluded", f"exclude_from_output({', '.join(map(literal, names))})")
+
+    def _refuse_block(self, names: Collection[str]) -> None:
+        """Raise NotAbsorbed where a block of a config assigns one of some names."""
+        config = self.loaded.config
+        blocks: list[tuple[object, str]] = [(block, block) for block in config.post_import_blocks]
+        blocks += [(pair, pair[1]) for pair in config.positioned_blocks]
+        for entry, text in blocks:
+            if not _assigned(text).isdisjoint(names):
+                place = getattr(entry, "location", None) or config.location
+                raise NotAbsorbed(f"the block at {place} makes it: edit that")
 
     def _edit_import(self, change: StatementChange, node: ast.Import | ast.ImportFrom) -> ConfigEdit:
         [alias] = node.names
@@ -293,6 +306,11 @@ class ConfigEditor:
         arguments += [f"names=[{literal(alias.name)}]"] if isinstance(node, ast.ImportFrom) else []
         arguments += [f"alias={literal(alias.asname)}"] if alias.asname else []
         return self._call(change, "imported", f"add_import({', '.join(arguments)})")
+
+
+def _assigned(block: str) -> set[str]:
+    """The names that a block of source assigns."""
+    return {name for statement in ast.parse(textwrap.dedent(block)).body for name in assigned_names(statement)}
 
 
 def _method_forms(node: ast.ClassDef) -> list[str]:
