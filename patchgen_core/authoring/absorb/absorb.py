@@ -125,8 +125,9 @@ def _lost_comments(rehearsal: _Rehearsal, made: Artifact) -> Iterator[Problem]:
     """The comments that were written beside what patches copy."""
     known = [Counter(text for _, text in _comments(text)) for text in (made.text, rehearsal.written.text)]
     counts = known[0] | known[1]
-    lines = (line for line, _ in _comments(rehearsal.edited.text))
-    for line, (_, text) in zip(lines, _comments(rehearsal.laid_out.text), strict=True):
+    lines = [line for line, _ in _comments(rehearsal.edited.text)]
+    for place, (line, text) in enumerate(_comments(rehearsal.laid_out.text)):
+        line = lines[place] if place < len(lines) else line
         counts[text] -= 1
         if counts[text] < 0:
             message = (
