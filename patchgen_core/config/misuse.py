@@ -26,7 +26,7 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
     if refused is None or called is None:
         return
     name = refused[1] if refused[2] == "__init__" else refused[2]
-    unknown = _UNKNOWN.fullmatch(refused[3])
+    unknown = _UNKNOWN.match(refused[3])  # Python 3.13 goes on with what may be meant
     if unknown is None:
         raise PatchgenError(f"{name}() {refused[3]}", location)
     arguments = _list_arguments(called)
