@@ -112,6 +112,7 @@ EDITS: dict[str, tuple[Callable[[Workspace], object], list[str]]] = {
     "what lies beside upstream's module": (write_other_upstream, BOTH),
     "installed": (install, BOTH),
     "environment": (set_variable, BOTH),
+    "more programs": (lambda work: os.environ.__setitem__("PATH", f"{os.environ['PATH']}{os.pathsep}/more"), BOTH),
 }
 
 
@@ -140,6 +141,10 @@ UNTOUCHED: dict[str, Callable[[Workspace], object]] = {
     "unused module": write("proj/unused.py", "VALUE = 2\n"),
     "page": write("README.md", "Read me.\n"),
     "terminal": lambda work: os.environ.__setitem__("COLUMNS", "77"),
+    "make": lambda work: os.environ.update(MAKELEVEL="1", MAKEFLAGS="", MFLAGS="-s"),
+    "active environment": lambda work: os.environ.update(
+        PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", VIRTUAL_ENV=sys.prefix
+    ),
     "bytecode": write("proj/__pycache__/helpers.cpython-311.pyc", ""),
 }
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patchgen_core.checks.kept.entries import Contents
-from patchgen_core.checks.kept.machine import PERSONAL, processor_features, short_state
+from patchgen_core.checks.kept.machine import PERSONAL, interpreter, processor_features, short_state
 from patchgen_core.checks.kept.packages import METADATA, Walk
 from patchgen_core.checks.kept.place_names import PlaceNames
 from patchgen_core.files import digest, file_digest, read_text
@@ -41,7 +40,7 @@ def portable_machine(
     variables = (name for name in os.environ if not HARMLESS.fullmatch(name) and not PERSONAL.fullmatch(name))
     own = [name for name in variables if not _fits(name, settings.ignore_variables)]
     return {
-        "python": f"{sys.version} {tuple(sys.flags)} {sys.platform}",
+        "python": interpreter(),
         "processor": f"{platform.machine()} {processor_features()}",
         "devices": machine["devices"],
         "working directory": names.hide(machine["working directory"]),

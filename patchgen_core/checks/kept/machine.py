@@ -16,7 +16,7 @@ from patchgen_core.workers.variables import HARMLESS
 
 PERSONAL = re.compile(
     r"PATH|MANPATH|INFOPATH|HOME|USER|USERNAME|LOGNAME|HOSTNAME|HOST|SHELL|TMPDIR|TEMP|TMP|LANG|LANGUAGE|LC_\w+|TZ"
-    r"|VIRTUAL_ENV(_\w+)?|CONDA_\w+|PYENV_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
+    r"|VIRTUAL_ENV(_\w+)?|CONDA_\w+|_?PYENV_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
     r"|PYTHONPYCACHEPREFIX|XDG_\w+|CI|CI_\w+|GITHUB_\w+|GITLAB_\w+|RUNNER_\w+|BUILDKITE\w*|JENKINS_\w+|BUILD_\w+"
     r"|CIRCLE\w*|AGENT_\w+|ACTIONS_\w+|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_\w+|WSL\w*|MAKE\w*|MFLAGS|SUDO_\w+|EUID|UID"
     r"|DEBIAN_FRONTEND|HISTFILE|HISTSIZE|LS_OPTIONS|AWS_\w+|GOOGLE_\w+|AZURE_\w+|FSSPEC_\w+|PYTEST_ADDOPTS"
@@ -24,6 +24,11 @@ PERSONAL = re.compile(
 )
 """The environment variables that machines which share results may have otherwise: they belong to a user, a machine or
 a CI job. One of these counts as well where the project's own text names it."""
+_STARTED_BY = re.compile(
+    r"MAKE\w*|MFLAGS|_?PYENV_\w+|VIRTUAL_ENV(_\w+)?|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|INVOCATION_ID"
+    r"|JOURNAL_STREAM|SUDO_\w+|HISTFILE|HISTSIZE"
+)
+"""Those of them that only say what started a process: make, or a shell in which an environment is active."""
 _CPU = re.compile(r"^(model name|flags|Features|CPU implementer|CPU part)\s*:.*", re.MULTILINE)
 _VENDOR = re.compile(r"^(vendor_id|CPU implementer)\s*:.*", re.MULTILINE)
 _VECTORS = re.compile(r"\b(?:avx\w*|amx\w*|fma\w*|f16c|sse4\w*|asimd\w*|sve\w*|sme\w*|bf16|i8mm)\b")
@@ -41,18 +46,30 @@ def machine_states(own_roots: Iterable[Path], base: Path) -> dict[str, str]:
     own_roots = tuple(own_roots)
     packages = package_states(own_roots, base)
     return {
-        "python": f"{sys.version} {sys.executable} {tuple(sys.flags)} {sys.platform}",
+        "python": f"{interpreter()} {sys.executable}",
         "processor": _processor(),
         "devices": " ".join(_devices()),
         "working directory": os.getcwd(),
         "search path": short_state(repr(search_path(own_roots))),
         **{
-            f"variable {name}": short_state(value)
+            f"variable {name}": short_state(_without_own_programs(value) if name == "PATH" else value)
             for name, value in os.environ.items()
-            if not HARMLESS.fullmatch(name)
+            if not HARMLESS.fullmatch(name) and not _STARTED_BY.fullmatch(name)
         },
         **{f"package {name}": state for name, state in packages.items()},
     }
+
+
+def interpreter() -> str:
+    """What an interpreter is, wherever it lies and whether it writes bytecode or not."""
+    flags = [name for name in type(sys.flags).__match_args__ if name != "dont_write_bytecode"]
+    return f"{sys.version} {[getattr(sys.flags, name) for name in flags]} {sys.platform}"
+
+
+def _without_own_programs(path: str) -> str:
+    """A search path of programs without those beside the interpreter, which are there in an active environment."""
+    own = os.path.realpath(os.path.dirname(sys.executable))
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if os.path.realpath(folder) != own)
 
 
 def counts_where_named(name: str, ignored: Iterable[str]) -> bool:
