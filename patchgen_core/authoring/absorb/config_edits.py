@@ -182,7 +182,7 @@ class ConfigEditor:
             raise NotAbsorbed(f"it changes code of the edits at {planned.patch.location} and upstream's code at once")
         side = parse_source(self.loaded.path, "\n".join([*changed, ""]))
         try:
-            edits = find_edits(upstream, function, side)
+            edits = find_edits(upstream, function, side, keeps_order=True)
         except NoEdits as reason:
             raise NotAbsorbed(f"no edit can make it: {reason}") from None
         own = free_name(change.name, self._names)
@@ -214,7 +214,7 @@ class ConfigEditor:
             return None
         source = parse_source(self.loaded.path, f"{new.text}\n")
         try:
-            edits = find_edits(self.plan.source, functions[0], source)
+            edits = find_edits(self.plan.source, functions[0], source, keeps_order=True)
         except NoEdits:
             return None
         own = free_name(change.name, self._names)

@@ -38,10 +38,11 @@ _WORTH = 1.25
 """So much longer edits of single statements may be than one in the place of all of them."""
 
 
-def find_edits(upstream: SourceFile, function: Function, new: SourceFile) -> list[EditText]:
+def find_edits(upstream: SourceFile, function: Function, new: SourceFile, keeps_order: bool = False) -> list[EditText]:
     """The edits that make the one function of ``new`` of upstream's, apart from docstring and annotations.
 
-    Comments of upstream's that the new text left out come back; those that it has of its own are in the edits.
+    Comments of upstream's that the new text left out come back; those that it has of its own are in the edits. Keyword
+    arguments of a call may come in another order, unless ``keeps_order``.
 
     Raises:
         NoEdits: the signatures differ in more than parameters that one lacks, or a place cannot be told from others.
@@ -50,7 +51,7 @@ def find_edits(upstream: SourceFile, function: Function, new: SourceFile) -> lis
     assert isinstance(theirs, (ast.FunctionDef, ast.AsyncFunctionDef))
     if type(theirs) is not type(function):
         raise NoEdits("one is async and the other is not")
-    differ = _Differ(upstream, function, new)
+    differ = _Differ(upstream, function, new, keeps_order)
     parameters = list(parameter_edits(function, theirs, new))
     return [*parameters, *differ.compare(without_docstring(function), without_docstring(theirs), is_body=True)]
 
@@ -74,8 +75,8 @@ class _Part:
 
 
 class _Differ:
-    def __init__(self, upstream: SourceFile, function: Function, new: SourceFile) -> None:
-        self.upstream, self.function, self.new = upstream, function, new
+    def __init__(self, upstream: SourceFile, function: Function, new: SourceFile, keeps_order: bool) -> None:
+        self.upstream, self.function, self.new, self._keeps_order = upstream, function, new, keeps_order
         first, last = upstream.comment_line(function), upstream.last_line(function)
         self._comments = set(comments_in(upstream.lines[first - 1 : last]))
         self._changed = set[ast.stmt]()
@@ -320,8 +321,10 @@ class _Differ:
             return None
         added = [ast.unparse(keyword) for key, keyword in after.items() if key not in before]
         gone = [keyword for key, keyword in before.items() if key not in after]
+        if any(keyword.arg is None for keyword in gone):
+            return None
         stays = [key for key in after if key in before]
-        if any(keyword.arg is None for keyword in gone) or list(after)[: len(stays)] != stays:
+        if self._keeps_order and list(after)[: len(stays)] != stays:
             return None  # what is added would stand behind what stays
         texts = [f"{keyword.arg}={ast.unparse(keyword.value)}" for keyword in gone]
         return f"{function}({', '.join(['...', *texts])})", f"{function}({', '.join(['...', *added])})"
