@@ -107,14 +107,16 @@ def test_a_line_of_upstreams_gets_an_edit_of_its_own(work: Workspace, change: Ch
 
 
 def test_a_keyword_argument_of_upstreams_keeps_its_place(work: Workspace) -> None:
-    work.upstream(UPSTREAM_TEXT.replace("self.attention(x)", "self.attention(x, scale=1, mask=mask)"))
+    arguments = ("x", "scale=1", "mask=mask", "bias=None")
+    call = f"self.attention({''.join(f'{chr(10)}            {each},' for each in arguments)}\n        )"
+    work.upstream(UPSTREAM_TEXT.replace("self.attention(x)", call))
     work.config(CONFIG_TEXT)
     assert work.patchgen("--all", "--diff").returncode == 0
     path = generated(work)
-    path.write_text(path.read_text().replace("scale=1, mask=mask", "factor=1, mask=mask"))
+    path.write_text(path.read_text().replace("scale=1", "factor=1"))
     [result] = absorb(Selection(work.project))
     assert (result.changes, result.left) == (("Layer.forward: edited",), ())
-    assert "self.attention(x, factor=1, mask=mask)" in path.read_text()
+    assert call.replace("scale=1", "factor=1") in path.read_text()
     assert work.check().exit_code == 0
 
 
