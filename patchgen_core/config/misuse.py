@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from patchgen_core.config.shared_edits import Edits
 from patchgen_core.config.spec import PatchConfig, create_patch_from_external
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 
-_CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in (PatchConfig, Edits)}
+_CLASSES = (PatchConfig, Edits)
 _REFUSED = re.compile(r"(?:(\w+)\.)?(\w+)\(\) (.+)")
 _UNKNOWN = re.compile(r"got an unexpected keyword argument '(\w+)'")
 
 
 def refuse_misuse(error: BaseException, location: Location) -> None:
     """Raise a PatchgenError for a call or an attribute of the DSL that there is not."""
-    if isinstance(error, AttributeError) and isinstance(error.obj, tuple(_CLASSES.values())):
+    if isinstance(error, AttributeError) and isinstance(error.obj, _CLASSES):
         kind, name = type(error.obj), str(error.name)
         names = [each for each in dir(kind) if not each.startswith("_")]
         raise PatchgenError(f"{kind.__name__} has no '{name}'", location, did_you_mean(name, names))
@@ -25,7 +25,8 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
     called = _find_called(refused[1], refused[2]) if refused is not None else None
     if refused is None or called is None:
         return
-    name = refused[1] if refused[2] == "__init__" else refused[2]
+    made = next((kind.__name__ for kind in _CLASSES if called is vars(kind)["__init__"]), "")
+    name = made or refused[2]
     unknown = _UNKNOWN.match(refused[3])  # Python 3.13 goes on with what may be meant
     if unknown is None:
         raise PatchgenError(f"{name}() {refused[3]}", location)
@@ -35,10 +36,17 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
 
 
 def _find_called(owner: str | None, name: str) -> Callable[..., Any] | None:
+    """The function of the DSL that Python names so: by the class that was derived from PatchConfig last, if any."""
     if owner is None:
         return create_patch_from_external if name == create_patch_from_external.__name__ else None
-    called: Callable[..., Any] | None = getattr(_CLASSES[owner], name, None) if owner in _CLASSES else None
-    return called
+    named = (getattr(kind, name, None) for kind in _with_derived(_CLASSES) if kind.__name__ == owner)
+    return next((each for each in named if getattr(each, "__module__", "").startswith(__package__)), None)
+
+
+def _with_derived(kinds: Iterable[type]) -> Iterator[type]:
+    for kind in kinds:
+        yield kind
+        yield from _with_derived(kind.__subclasses__())
 
 
 def _list_arguments(function: Callable[..., Any]) -> list[str]:

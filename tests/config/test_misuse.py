@@ -7,7 +7,7 @@ import re
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from tests.config.bad_configs import HEAD, UPSTREAM, assert_told
+from tests.config.bad_configs import HEAD, UPSTREAM, assert_told, expected
 from tests.conftest import Workspace
 
 TABLE = {
@@ -84,6 +84,19 @@ def test_a_class_of_ones_own_has_its_own_arguments_and_attributes(work: Workspac
     assert vars(work.load().config)["targets"] == "a"
     work.config("", preamble=f'{own}config = Own(tea="a")\n')
     assert ": the config cannot be loaded: TypeError: Own.__init__() got an unexpected" in work.errors()
+
+
+@pytest.mark.parametrize("maker", ["Own", "PatchConfig"])
+def test_the_calls_that_a_class_of_ones_own_inherits_are_the_dsls(work: Workspace, maker: str) -> None:
+    """Python names them by that class then, for every config."""
+    text = "from patchgen import PatchConfig\nclass Own(PatchConfig): ...\n"
+    text += f'config = {maker}("acme.models.toy.modeling_toy", "toy.py")\nconfig.add_import("a", nams=["b"])\n'
+    work.config("", preamble=text)
+    assert work.errors() == expected("@4 add_import: there is no argument 'nams'\n  Did you mean 'names'?")
+    work.config("", preamble=text.replace('"toy.py")', '"toy.py", descripton="")'))
+    assert work.errors() == expected(
+        "@3 PatchConfig: there is no argument 'descripton'\n  Did you mean 'description'?"
+    )
 
 
 def test_a_function_of_a_name_of_the_dsl_is_another_one(work: Workspace) -> None:
