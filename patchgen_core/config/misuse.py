@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from patchgen_core.config.shared_edits import Edits
@@ -25,8 +25,7 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
     called = _find_called(refused[1], refused[2]) if refused is not None else None
     if refused is None or called is None:
         return
-    made = next((kind.__name__ for kind in _CLASSES if called is vars(kind)["__init__"]), "")
-    name = made or refused[2]
+    name = refused[1] if refused[2] == "__init__" else refused[2]
     unknown = _UNKNOWN.match(refused[3])  # Python 3.13 goes on with what may be meant
     if unknown is None:
         raise PatchgenError(f"{name}() {refused[3]}", location)
@@ -36,17 +35,10 @@ def refuse_misuse(error: BaseException, location: Location) -> None:
 
 
 def _find_called(owner: str | None, name: str) -> Callable[..., Any] | None:
-    """The function of the DSL that Python names so: by the class that was derived from PatchConfig last, if any."""
     if owner is None:
         return create_patch_from_external if name == create_patch_from_external.__name__ else None
-    named = (getattr(kind, name, None) for kind in _with_derived(_CLASSES) if kind.__name__ == owner)
-    return next((each for each in named if getattr(each, "__module__", "").startswith(__package__)), None)
-
-
-def _with_derived(kinds: Iterable[type]) -> Iterator[type]:
-    for kind in kinds:
-        yield kind
-        yield from _with_derived(kind.__subclasses__())
+    named = (getattr(kind, name, None) for kind in _CLASSES if kind.__name__ == owner)
+    return next(named, None)
 
 
 def _list_arguments(function: Callable[..., Any]) -> list[str]:

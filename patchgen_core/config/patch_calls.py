@@ -55,7 +55,9 @@ class PatchCalls(Declarations):
     patches = EntryField[Patch](place_declaration)
 
     def __init_subclass__(cls) -> None:
-        """Have Python's own errors about arguments name the class that configs make."""
+        """Have Python's own errors about arguments name the class that configs make, not one that derives from it."""
+        if not cls.__module__.startswith(__package__):
+            return
         for base in cls.__mro__[1:-1]:
             for name, function in vars(base).items():
                 if isinstance(function, FunctionType):

@@ -291,6 +291,13 @@ def test_what_the_same_patch_changes_elsewhere_is_told(work: Workspace) -> None:
     assert result.left == ()
 
 
+def test_what_the_config_makes_otherwise_by_itself_is_not_told(work: Workspace, edit: Edit) -> None:
+    config = work.models / CONFIG
+    config.write_text(config.read_text().replace("return y * 2", "return y * 5"))
+    edit("        return x + 1\n", "        return x + 2\n")
+    assert _absorb(work).changes == ("Head.forward: overridden",)
+
+
 def test_an_edit_of_the_layout_alone_is_no_patch(work: Workspace, edit: Edit) -> None:
     before = generated(work).read_text()
     edit("        return x + 1\n", "        return (x + 1)\n")

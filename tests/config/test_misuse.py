@@ -88,7 +88,6 @@ def test_a_class_of_ones_own_has_its_own_arguments_and_attributes(work: Workspac
 
 @pytest.mark.parametrize("maker", ["Own", "PatchConfig"])
 def test_the_calls_that_a_class_of_ones_own_inherits_are_the_dsls(work: Workspace, maker: str) -> None:
-    """Python names them by that class then, for every config."""
     text = "from patchgen import PatchConfig\nclass Own(PatchConfig): ...\n"
     text += f'config = {maker}("acme.models.toy.modeling_toy", "toy.py")\nconfig.add_import("a", nams=["b"])\n'
     work.config("", preamble=text)

@@ -115,7 +115,8 @@ def _absorb_one(
     if not problems:
         texts |= dict((made or artifact).output())
     changes = [f"{_name(edit.change)}: {edit.word}" for edit in edits]
-    changes += [f"{name}: changed as well, by the same patch" for name in rehearsal.changed_as_well(made or artifact)]
+    if made is not None:
+        changes += [f"{name}: changed as well, by the same patch" for name in rehearsal.changed_as_well(made)]
     others = tuple(_find_sharers(project, loaded, {edit.place for edit in edits if edit.place}))
     result = Absorbed(loaded.label, loaded.path, artifact.path, tuple(changes), tuple(problems), tuple(texts), others)
     return result, texts
@@ -225,9 +226,10 @@ class _Rehearsal:
         return self._changes(parse_source(self.artifact.path, text), self.laid_out)
 
     def changed_as_well(self, made: Artifact) -> list[str]:
-        """The definitions that nobody edited and that are other ones now, as those that share a patch."""
-        edited = _keys(self.changes)
-        others = (change for change in self._differences(made.text) if _key(change) not in edited)
+        """The definitions that nobody edited and that the config makes otherwise now, as those that share a patch."""
+        edited, path = _keys(self.changes), self.artifact.path
+        changes = self._changes(parse_source(path, self.artifact.text), parse_source(path, made.text))
+        others = (change for change in changes if _key(change) not in edited)
         return [change.name for change in others if isinstance(change, DefinitionChange) and change.kind == "changed"]
 
     def settle(

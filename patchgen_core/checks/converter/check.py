@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.converter.request import LoadingRequest
-from patchgen_core.checks.model_process.check import ModelCheck, find_function
+from patchgen_core.checks.model_process.check import ModelCheck, find_function, place_errors
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.files import read_text
@@ -53,9 +52,7 @@ class ConverterCheck(ModelCheck):
             toy_root=str(project.parity.toy_root or ""),
         )
         result = process.run(_FUNCTION, artifact.path.name, request)
-        home = find_function(file, _FACTORY) if request.beside else config.location
-        errors = (replace(error, location=error.location or home) for error in result.errors)
-        return replace(result, errors=tuple(errors))
+        return place_errors(result, find_function(file, _FACTORY) if request.beside else config.location)
 
 
 def _registers(folder: Path) -> bool:

@@ -14,21 +14,21 @@ from patchgen_core.checks.kept.packages import package_states, search_path
 from patchgen_core.files import digest
 from patchgen_core.workers.variables import HARMLESS
 
-PERSONAL = re.compile(
-    r"PATH|MANPATH|INFOPATH|HOME|USER|USERNAME|LOGNAME|HOSTNAME|HOST|SHELL|TMPDIR|TEMP|TMP|LANG|LANGUAGE|LC_\w+|TZ"
-    r"|VIRTUAL_ENV(_\w+)?|CONDA_\w+|_?PYENV_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED"
-    r"|PYTHONPYCACHEPREFIX|XDG_\w+|CI|CI_\w+|GITHUB_\w+|GITLAB_\w+|RUNNER_\w+|BUILDKITE\w*|JENKINS_\w+|BUILD_\w+"
-    r"|CIRCLE\w*|AGENT_\w+|ACTIONS_\w+|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_\w+|WSL\w*|MAKE\w*|MFLAGS|SUDO_\w+|EUID|UID"
-    r"|DEBIAN_FRONTEND|HISTFILE|HISTSIZE|LS_OPTIONS|AWS_\w+|GOOGLE_\w+|AZURE_\w+|FSSPEC_\w+|PYTEST_ADDOPTS"
-    r"|PATCHGEN_SHARED_CACHE(_WRITE)?|BASH_\w+|ZSH|ZDOTDIR|KUBERNETES_\w+|container|HF_TOKEN|NO_PROXY|\w+_PROXY|\w+_proxy"
-)
-"""The environment variables that machines which share results may have otherwise: they belong to a user, a machine or
-a CI job. One of these counts as well where the project's own text names it."""
 _STARTED_BY = re.compile(
     r"MAKE\w*|MFLAGS|_?PYENV_\w+|VIRTUAL_ENV(_\w+)?|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|INVOCATION_ID"
     r"|JOURNAL_STREAM|SUDO_\w+|HISTFILE|HISTSIZE"
 )
-"""Those of them that only say what started a process: make, or a shell in which an environment is active."""
+"""The environment variables that only say what started a process: make, or a shell in which an environment is active.
+One of these counts where the project's own text names it."""
+PERSONAL = re.compile(
+    _STARTED_BY.pattern + r"|PATH|MANPATH|INFOPATH|HOME|USER|USERNAME|LOGNAME|HOSTNAME|HOST|SHELL|TMPDIR|TEMP|TMP|LANG"
+    r"|LANGUAGE|LC_\w+|TZ|CONDA_\w+|UV_\w+|PIP_\w+|POETRY_\w+|PYTHONPATH|PYTHONPYCACHEPREFIX|XDG_\w+|CI|CI_\w+"
+    r"|GITHUB_\w+|GITLAB_\w+|RUNNER_\w+|BUILDKITE\w*|JENKINS_\w+|BUILD_\w+|CIRCLE\w*|AGENT_\w+|ACTIONS_\w+|SYSTEMD_\w+"
+    r"|WSL\w*|EUID|UID|DEBIAN_FRONTEND|LS_OPTIONS|AWS_\w+|GOOGLE_\w+|AZURE_\w+|FSSPEC_\w+|PYTEST_ADDOPTS"
+    r"|PATCHGEN_SHARED_CACHE(_WRITE)?|BASH_\w+|ZSH|ZDOTDIR|KUBERNETES_\w+|container|HF_TOKEN|NO_PROXY|\w+_PROXY|\w+_proxy"
+)
+"""Those, and the ones that machines which share results may have otherwise: they belong to a user, a machine or a CI
+job. One of these counts as well where the project's own text names it."""
 _CPU = re.compile(r"^(model name|flags|Features|CPU implementer|CPU part)\s*:.*", re.MULTILINE)
 _VENDOR = re.compile(r"^(vendor_id|CPU implementer)\s*:.*", re.MULTILINE)
 _VECTORS = re.compile(r"\b(?:avx\w*|amx\w*|fma\w*|f16c|sse4\w*|asimd\w*|sve\w*|sme\w*|bf16|i8mm)\b")

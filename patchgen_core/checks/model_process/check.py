@@ -124,10 +124,13 @@ class BesideCheck(ModelCheck):
         """Have the check done; its problems lie at the file's function, where they say nothing else."""
         file = path.parent / self.file
         result = check_beside(process, self.function, artifact, file, fresh)
-        home = find_function(file, self.factory)
-        return replace(
-            result, errors=tuple(replace(error, location=error.location or home) for error in result.errors)
-        )
+        return place_errors(result, find_function(file, self.factory))
+
+
+def place_errors(result: CheckResult, home: Location) -> CheckResult:
+    """A result whose errors lie at ``home`` where they say nothing else."""
+    errors = (replace(error, location=error.location or home) for error in result.errors)
+    return replace(result, errors=tuple(errors))
 
 
 def find_function(file: Path, name: str) -> Location:
