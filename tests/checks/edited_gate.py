@@ -63,6 +63,25 @@ def norm_forward(self, x):
     return scale(x) * 2
 """
 )
+REGISTERED = """from patchgen_core.registry import MODELING_REGISTRY
+
+
+@MODELING_REGISTRY.register("NAME")
+def register_NAME(_):
+    return _load_NAME()
+
+
+def _load_NAME():
+    from .classes import VALUE
+
+    return VALUE
+"""
+ASKING = """from patchgen_core.registry import MODELING_REGISTRY
+
+
+def setup(models):
+    return [MODELING_REGISTRY.get(key)(1) for key in MODELING_REGISTRY.keys()]
+"""
 DEEP = "def times(x):\n    return x * 2\n"
 TABLE = """[tool.patchgen]
 search_root = "proj/models"
@@ -91,6 +110,7 @@ def make(folder: Path) -> Mapping[str, States]:
         **_settings(work / PYPROJECT),
         **_configs(models),
         **_modules(work),
+        **_packages(models),
         **_installed(site),
         **_generated(models),
         **_beside(work, models),
@@ -187,6 +207,8 @@ def _modules(work: Path) -> dict[str, States]:
             "def setup(models):\n    return 1\n",
             "from proj import deep\n\n\ndef setup(models):\n    return deep.times(2)\n",
             "def helper():\n    return open('x')\n\n\ndef setup(models):\n    return 3\n",
+            ASKING,
+            "from proj.models.toy import register_toy as load\n\n\ndef setup(models):\n    return load(1)\n",
         ),
         "batches": write_states(
             work / "proj/batches.py",
@@ -195,6 +217,30 @@ def _modules(work: Path) -> dict[str, States]:
             "import proj.lone\n\n\ndef batches(model):\n    return [proj.lone.VALUE]\n",
         ),
     }
+
+
+def _packages(models: Path) -> dict[str, States]:
+    parts: dict[str, States] = {
+        "models": write_states(models / "__init__.py", "from proj.models import other, toy\n", "", None)
+    }
+    for name in ("toy", "other"):
+        text = REGISTERED.replace("NAME", name)
+        parts[f"package of {name}"] = write_states(
+            models / name / "__init__.py",
+            text,
+            text.replace(f"return _load_{name}()", "from proj.lone import VALUE\n\n    return VALUE"),
+            text + f"\n\nVALUE = _load_{name}()\n",
+            text.replace("_load", "load"),
+            text + f"\n\ndef __getattr__(name):\n    return _load_{name}()\n",
+            text.replace(".classes", "proj.models.toy.classes"),
+            text.replace("@MODELING_REGISTRY", "@__import__('functools').cache\n@MODELING_REGISTRY"),
+            None,
+        )
+        classes = models / name / "classes.py"
+        parts[f"classes of {name}"] = write_states(
+            classes, "VALUE = 1\n", "VALUE = 2\n", "from proj.lone import VALUE\n", "VALUE = open('x')\n", None
+        )
+    return parts
 
 
 def _installed(site: Path) -> dict[str, States]:

@@ -20,6 +20,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
+from patchgen_core.registry import MODELING_REGISTRY
 from patchgen_core.report.data import error_data
 
 PASSING = ("proj", "acme", "fast_kernels", "lone")
@@ -70,6 +71,7 @@ def see(project: Project, path: Path, item: str) -> dict[str, object]:
             "forward": attempt(lambda: importlib.import_module(module).Norm().forward(3)),
             "set-up": attempt(lambda: getattr(importlib.import_module(setup), function)(1)),
             "batches": attempt(lambda: importlib.import_module("proj.batches").batches(1)),
+            "registered": attempt(lambda: ask_registered(project.module_name(path).rpartition(".")[0])),
         }
     finally:
         sys.path[:] = before
@@ -81,6 +83,13 @@ def see(project: Project, path: Path, item: str) -> dict[str, object]:
     if item == "world[plan]":
         values["plan"] = (path.parent / "parallel_plan.py").read_text()
     return values
+
+
+def ask_registered(package: str) -> list[object]:
+    """What the functions give that a package has registered."""
+    keys = MODELING_REGISTRY.keys()
+    functions = [one for key in keys for one in MODELING_REGISTRY.functions(key)]
+    return [function(1) for function in functions if function.__module__ == package]
 
 
 def attempt(ask: Callable[[], object]) -> object:
@@ -95,6 +104,9 @@ def forget() -> None:
     """Have the packages that come and go imported anew."""
     for name in [name for name in sys.modules if name.partition(".")[0] in PASSING]:
         del sys.modules[name]
+    keys = MODELING_REGISTRY.keys()
+    for key in keys:
+        MODELING_REGISTRY.unregister(key)
     importlib.invalidate_caches()
 
 

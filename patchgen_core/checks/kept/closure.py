@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.checks.kept.module_files import ModuleFiles, Part
-from patchgen_core.checks.kept.source_summary import Body
+from patchgen_core.checks.kept.source_summary import REGISTRY, Body
 from patchgen_core.checks.kept.states import SETTINGS
 from patchgen_core.config.input_recording import Input
 from patchgen_core.project.pyproject import PYPROJECT
@@ -50,7 +50,11 @@ class Closure:
 
 
 def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
-    """Follow the imports of a project's modules from where a check begins."""
+    """Follow the imports of a project's modules from where a check begins.
+
+    What is imported inside a private function counts where that may run. A function that is handed to the registry of
+    models may run where it stands in one of the folders or leads there, and each does if something names the registry.
+    """
     closure = Closure({SETTINGS: files.states.read(*SETTINGS)})
     entered: set[Path] = set()
     starts = [Part(files={files.project.base / PYPROJECT: None, **dict.fromkeys(roots.files)})]
@@ -60,18 +64,59 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
         starts.append(part)
     starts += [files.module(name) for name in roots.modules]
     parts: dict[Path, Part] = {}
+    asides = _follow(starts, parts, closure, files)
+    if not roots.run:
+        while asides:
+            asides = _follow([aside.part for aside in asides], parts, closure, files)
+        return closure
+    called: list[tuple[Path, Body]] = []
+    running = _find_running(parts, entered, roots.functions, called)
+    while counting := _find_counting(asides, running, entered):
+        asides = [aside for aside in asides if aside not in counting]
+        asides += _follow([aside.part for aside in counting], parts, closure, files)
+        called += [(aside.path, aside.body) for aside in counting]
+        running = _find_running(parts, entered, roots.functions, called)
+    if not closure.unknown and (looks := _find_looks(parts, running)):
+        closure.unknown = _describe_looks(looks, files)
+    return closure
+
+
+@dataclass(frozen=True, eq=False)
+class _Aside:
+    """A function whose imports count only where it may run, and what these bring."""
+
+    path: Path
+    body: Body
+    part: Part
+
+
+def _follow(starts: list[Part], parts: dict[Path, Part], closure: Closure, files: ModuleFiles) -> list[_Aside]:
+    """Add what parts lead to; gives the functions in it that have imports aside."""
+    asides: list[_Aside] = []
     while starts:
         start = starts.pop()
         closure.inputs |= start.inputs
         closure.unknown = closure.unknown or start.unknown
         for path in start.files:
             if path not in parts:
-                parts[path] = files.file(path)
-                starts.append(parts[path])
-    if roots.run and not closure.unknown:
-        looks = _find_looks(parts, entered, roots.functions)
-        closure.unknown = _describe_looks(looks, files) if looks else ""
-    return closure
+                part = parts[path] = files.file(path)
+                starts.append(part)
+                bodies = part.summary.bodies if part.summary is not None else ()
+                own = (body for body in bodies if body.imports or body.registered)
+                asides += [_Aside(path, body, files.imports(path, body.imports)) for body in own]
+    return asides
+
+
+def _find_counting(asides: Iterable[_Aside], running: Iterable[tuple[Path, Body]], entered: set[Path]) -> list[_Aside]:
+    """The functions that may run: those that are found to, those that lead to the folders that were entered, and the
+    registered ones where something names the registry."""
+    bodies = {id(body): body for _, body in running}
+    asks = any(REGISTRY in body.uses for body in bodies.values())
+    return [
+        aside
+        for aside in asides
+        if id(aside.body) in bodies or (asks and aside.body.registered) or not entered.isdisjoint(aside.part.files)
+    ]
 
 
 def _describe_looks(looks: list[tuple[Path, Body]], files: ModuleFiles) -> str:
@@ -83,30 +128,36 @@ def _describe_looks(looks: list[tuple[Path, Body]], files: ModuleFiles) -> str:
     return f"{line}; {functions} that may run {'look' if len(others) > 1 else 'looks'} at what is not known as well"
 
 
-def _find_looks(parts: dict[Path, Part], entered: set[Path], functions: Iterable[str]) -> list[tuple[Path, Body]]:
-    """The code that may run and looks at what is not known, with its file; first what runs at an import."""
+def _find_running(
+    parts: dict[Path, Part], entered: set[Path], functions: Iterable[str], called: Iterable[tuple[Path, Body]]
+) -> list[tuple[Path, Body]]:
+    """The code that may run, with its file: what runs at an import, the functions of the folders that were entered,
+    those by whose names others may call them, and those that are known to be ``called``."""
     by_name: dict[str, list[tuple[Path, Body]]] = {}
-    running: list[tuple[Path, Body]] = []
+    waiting = [*called]
     for path, part in parts.items():
         if part.summary is not None:
-            running += [(path, body) for body in part.summary.bodies] if path in entered else []
-            running.append((path, part.summary.top))
+            waiting += [(path, body) for body in part.summary.bodies] if path in entered else []
+            waiting.append((path, part.summary.top))
             for name, bodies in part.summary.named():
                 by_name.setdefault(name, []).extend((path, body) for body in bodies)
     used: set[str] = set()
-    looks: list[tuple[Path, Body]] = []
-    seen: set[int] = set()
-    running += [each for name in functions for each in by_name.get(name, ())]
-    while running:
-        path, body = running.pop()
-        if id(body) in seen:
+    running: dict[int, tuple[Path, Body]] = {}
+    waiting += [each for name in functions for each in by_name.get(name, ())]
+    while waiting:
+        path, body = waiting.pop()
+        if id(body) in running:
             continue
-        seen.add(id(body))
-        if body.look and not parts[path].is_generated:
-            looks.append((path, body))
+        running[id(body)] = path, body
         new = (body.uses & by_name.keys()) - used
         used |= new
-        running += [each for name in new for each in by_name[name]]
+        waiting += [each for name in new for each in by_name[name]]
+    return list(running.values())
+
+
+def _find_looks(parts: dict[Path, Part], running: Iterable[tuple[Path, Body]]) -> list[tuple[Path, Body]]:
+    """The code among what may run that looks at what is not known; first what runs at an import."""
+    looks = [(path, body) for path, body in running if body.look and not parts[path].is_generated]
     tops = {id(part.summary.top) for part in parts.values() if part.summary is not None}
     return sorted(looks, key=lambda look: (id(look[1]) not in tops, str(look[0]), look[1].line))
 

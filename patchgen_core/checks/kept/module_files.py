@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.checks.kept.machine import counts_where_named
-from patchgen_core.checks.kept.source_summary import SourceSummary
+from patchgen_core.checks.kept.source_summary import Import, SourceSummary
 from patchgen_core.checks.kept.states import States
 from patchgen_core.checks.kept.summaries import Summaries
 from patchgen_core.config.input_recording import OWN, Input
@@ -142,8 +142,17 @@ class ModuleFiles:
         for variable in set(_VARIABLE.findall(text)):
             if counts_where_named(variable, self.project.shared_cache.ignore_variables):
                 self._add(part, "variable", variable)
+        self._add_imports(part, path, summary.imports)
+
+    def imports(self, path: Path, imports: Iterable[Import]) -> Part:
+        """What some imports of a module bring."""
+        part = Part()
+        self._add_imports(part, path, imports)
+        return part
+
+    def _add_imports(self, part: Part, path: Path, imports: Iterable[Import]) -> None:
         beside = () if self._is_in_package(path) else (path.parent,)
-        for name in sorted(set(_absolute_names(summary, self.project.module_name(path), path))):
+        for name in sorted(set(_absolute_names(imports, self.project.module_name(path), path))):
             module = self.module(name, beside)
             part.inputs |= module.inputs
             part.files |= module.files
@@ -168,9 +177,9 @@ def _own_places(project: Project) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(place for place in own if place not in project.import_roots))
 
 
-def _absolute_names(summary: SourceSummary, module: str, path: Path) -> Iterable[str]:
+def _absolute_names(imports: Iterable[Import], module: str, path: Path) -> Iterable[str]:
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    for level, name, attribute in summary.imports:
+    for level, name, attribute in imports:
         base = _resolve(level, name, package)
         if base:
             yield base

@@ -6,9 +6,9 @@ import ast
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from patchgen_core.syntax.nodes import FUNCTIONS, list_nodes
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, list_nodes
 
 _LOOKING = re.compile(
     r"""
@@ -35,17 +35,31 @@ _METHODS = frozenset(
     )
 )
 _IMPORTING = ("importlib.import_module", "__import__", "import_module")
+_PRIVATE = re.compile(r"(?!__)_\w+")
+_REFERENCE = re.compile(r"(?:[\w.]*[.:])?((?!__)_\w+)")
+"""A text that may stand for a private function, as that of ``getattr(module, "_load")`` does."""
 _TELLING = (ast.Import, ast.ImportFrom, ast.Call)
 """What tells of imports."""
+REGISTRY = "MODELING_REGISTRY"
+"""What calls the functions that are handed to it: for the model that somebody asks for, and for no other."""
+
+Import = tuple[int, str, str]
+"""As ``from`` has it: dots, module, and a name or nothing."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """Code that runs as one: what it refers to, and its first line that may look at more than its arguments."""
+    """Code that runs as one: what it refers to, and its first line that may look at more than its arguments.
+
+    A function that a decorator hands to :data:`REGISTRY` is ``registered``. What is imported inside one, or inside a
+    private function, which others call by its name alone, counts where it runs: ``imports``.
+    """
 
     uses: frozenset[str]
     look: str = ""
     line: int = 0
+    imports: frozenset[Import] = frozenset()
+    registered: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,14 +67,14 @@ class SourceSummary:
     """What a module's text tells.
 
     Attributes:
-        imports: what it imports, as ``from`` has it: dots, module, and a name or nothing.
+        imports: what it imports, wherever in the module, but for those of ``bodies``.
         top: what runs when it is imported.
         bodies: its functions and methods.
         places: which of them run by a name: a function by its own, and the methods of a class by the name of that as
             well. A class without methods has none.
     """
 
-    imports: frozenset[tuple[int, str, str]]
+    imports: frozenset[Import]
     top: Body
     bodies: tuple[Body, ...]
     places: Mapping[str, tuple[int, ...]]
@@ -74,8 +88,8 @@ def summarize_source(text: str) -> SourceSummary:
     """The summary of a module's text; a SyntaxError or ValueError where it is not Python."""
     tree = ast.parse(text)
     nodes = [node for node in list_nodes(tree) if isinstance(node, _TELLING)]
-    names = dict(_aliases(nodes))
-    imports = frozenset(_imports(nodes, names))
+    names, others = dict(_aliases(nodes)), dict(_other_names(nodes))
+    inside: set[ast.AST] = set()
     bodies: list[Body] = []
     places: dict[str, list[int]] = {}
     top: list[ast.AST] = []
@@ -85,9 +99,15 @@ def summarize_source(text: str) -> SourceSummary:
             if isinstance(child, FUNCTIONS):
                 for name in (child.name, *owners):
                     places.setdefault(name, []).append(len(bodies))
-                bodies.append(_body(list_nodes(child), names))
+                own = _nodes_of_body(child)
+                body = _body(own, names, others)
+                is_registered = _is_registered(child)
+                if is_registered or (not owners and _is_private(child)):
+                    inside.update(own)
+                    body = replace(body, imports=frozenset(_imports(own, names)), registered=is_registered)
+                bodies.append(body)
                 for part in (*child.decorator_list, child.args):
-                    top.extend(list_nodes(part))
+                    top.extend(node for node in list_nodes(part) if not is_registered or not _is_registry(node))
             elif isinstance(child, ast.ClassDef):
                 for name in (child.name, *owners):
                     places.setdefault(name, [])
@@ -97,9 +117,29 @@ def summarize_source(text: str) -> SourceSummary:
                 collect(child, owners)
 
     collect(tree, ())
-    return SourceSummary(
-        imports, _body(top, names), tuple(bodies), {name: tuple(each) for name, each in places.items()}
-    )
+    everywhere = frozenset(_imports((node for node in nodes if node not in inside), names))
+    by_name = {name: tuple(each) for name, each in places.items()}
+    return SourceSummary(everywhere, _body(top, names, others), tuple(bodies), by_name)
+
+
+def _nodes_of_body(function: Function) -> list[ast.AST]:
+    returns = [function.returns] if function.returns is not None else []
+    return [node for part in (function.args, *function.body, *returns) for node in list_nodes(part)]
+
+
+def _is_private(function: Function) -> bool:
+    """Whether others call a function by its name alone."""
+    return not function.decorator_list and _PRIVATE.fullmatch(function.name) is not None
+
+
+def _is_registered(function: Function) -> bool:
+    """Whether each decorator of a function is a method of the registry, called or not, and there is one."""
+    methods = [node.func if isinstance(node, ast.Call) else node for node in function.decorator_list]
+    return bool(methods) and all(isinstance(one, ast.Attribute) and _is_registry(one.value) for one in methods)
+
+
+def _is_registry(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == REGISTRY
 
 
 def _aliases(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -112,7 +152,14 @@ def _aliases(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
             yield from ((alias.asname or alias.name, f"{node.module}.{alias.name}") for alias in node.names)
 
 
-def _imports(nodes: Iterable[ast.AST], names: dict[str, str]) -> Iterator[tuple[int, str, str]]:
+def _other_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """The names under which a module has what it imports by ``from``, where these are others than its own."""
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            yield from ((alias.asname, alias.name) for alias in node.names if alias.asname)
+
+
+def _imports(nodes: Iterable[ast.AST], names: dict[str, str]) -> Iterator[Import]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from ((0, alias.name, "") for alias in node.names)
@@ -129,16 +176,21 @@ def _literal(call: ast.Call) -> str:
     return first.value if is_name and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
-def _body(nodes: Iterable[ast.AST], names: dict[str, str]) -> Body:
+def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str]) -> Body:
     uses: set[str] = set()
     looks: list[tuple[int, str]] = []
     for node in nodes:
         if isinstance(node, ast.Name):
-            uses.add(node.id)
+            if isinstance(node.ctx, ast.Load):
+                uses.update((node.id, others.get(node.id, node.id)))
             look = _look_of(names.get(node.id, node.id))
         elif isinstance(node, ast.Attribute):
             uses.add(node.attr)
             look = _look_of(_dotted(node, names))
+        elif isinstance(node, ast.Constant):
+            text = _REFERENCE.fullmatch(node.value) if isinstance(node.value, str) else None
+            uses.update(text.groups() if text is not None else ())
+            look = ""
         else:
             look = _look_of_call(node, names) if isinstance(node, ast.Call) else ""
         if look:
