@@ -53,10 +53,19 @@ def run_in_processes(session: Session, items: Iterable[ItemPlace], jobs: int | N
         except PatchgenError:
             continue
     share_imports(session)
+    _warm_up(session, items)
     executor = UnitExecutor(make_workers(HANDLER, size), count_processors(), divides=True)
     session.items_ahead = ItemsAhead(session, executor)
     session.items_ahead.submit(units)
     return True
+
+
+def _warm_up(session: Session, items: Iterable[ItemPlace]) -> None:
+    """Have the fork server import at once what different checks need, beside each other; without one, each process
+    imports for itself."""
+    if session.fork_server is not None and session.home is not None:
+        for check in dict.fromkeys(check for check, _, _ in items):
+            check.prepare(session.home)
 
 
 def divide_items(items: Sequence[ItemPlace], jobs: int) -> list[list[ItemPlace]]:
