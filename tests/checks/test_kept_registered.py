@@ -131,3 +131,11 @@ def test_a_function_elsewhere_counts_for_the_model_that_it_leads_to(project: Wor
     assert rerun(project) == BOTH
     project.write("proj/unused.py", "VALUE = 2\n")
     assert rerun(project) == ["toy"]
+
+
+def test_the_packages_count_that_a_model_lies_in_whoever_imports_them(project: Workspace) -> None:
+    (project.models / "other/__init__.py").unlink()
+    project.write("proj/models/__init__.py", "from proj import unused\n")
+    assert rerun(project) == BOTH
+    project.write("proj/unused.py", "VALUE = 2\n")
+    assert rerun(project) == BOTH

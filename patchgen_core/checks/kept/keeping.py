@@ -261,8 +261,9 @@ class KeptResults:
         project, own = self.project, self._references()
         folders = [] if path.name == PYPROJECT else [project.output_folder(path).parent, path.parent]
         folders += [project.parity.toy_root] if project.parity.toy_root is not None else []
-        files = own.files if path.name == PYPROJECT else (path, *own.files)
-        roots = replace(own, folders=tuple(dict.fromkeys([*folders, *more])), files=files, run=runs_code)
+        if path.name != PYPROJECT:  # with the packages that it lies in, which an import of what it makes runs
+            own = replace(own, files=(path, *own.files), modules=(project.module_name(path), *own.modules))
+        roots = replace(own, folders=tuple(dict.fromkeys([*folders, *more])), run=runs_code)
         if roots not in self._closures:
             self._closures[roots] = find_closure(self._files, roots)
         return self._closures[roots]
