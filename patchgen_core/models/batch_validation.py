@@ -34,7 +34,8 @@ def _run(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     reseed("cpu")
     forget_positions(toy.model)
     token_batch = ToyBatch("", inputs).to(torch.float32, "cpu")
-    output = toy.model(**token_batch)
+    with torch.no_grad():
+        output = toy.model(**token_batch)
     return output if isinstance(output, Mapping) else {}
 
 

@@ -48,6 +48,7 @@ class Mode:
         is_training_step: whether a model that rounds nothing computes what it does in a training step.
         is_collated: whether a trainer's collator has made the batch, and so may have added to it.
         is_watched: whether it may be watched from inside, by hooks and tracers, while it runs.
+        is_traced: whether torch traces the model before it computes the same, which takes long.
         method: the method of models that this way of running them is there for, and no other calls; empty for none.
     """
 
@@ -60,6 +61,7 @@ class Mode:
     is_rounded: bool = False
     is_collated: bool = True
     is_watched: bool = True
+    is_traced: bool = False
     method: str = ""
 
 

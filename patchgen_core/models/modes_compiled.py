@@ -56,4 +56,4 @@ def call_compiled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
         raise GraphBreakError(text, getattr(error, "real_stack", None) or ()) from None
 
 
-COMPILED = Mode("compiled", _tracing, call_compiled, is_training_step=True, is_watched=False)
+COMPILED = Mode("compiled", _tracing, call_compiled, is_training_step=True, is_watched=False, is_traced=True)

@@ -56,3 +56,19 @@ def experts_forward(self, hidden_states, top_k_index, top_k_weights):
     result = compare(work, experts, preamble=preamble)
     assert result.errors == ()
     assert not any("compil" in text for text in (*result.notes, *result.figures))
+
+
+@pytest.mark.slow
+def test_a_model_of_upstream_that_is_no_graph_may_be_none_when_it_is_patched(work: Workspace) -> None:
+    preamble = '\nfrom patchgen import PatchConfig\n\nconfig = PatchConfig("{}", "patched_modeling_toy_gpu.py")\n'
+    branch = """
+@config.override_method("LongformerIntermediate.forward")
+def intermediate_forward(self, hidden_states):
+    hidden = self.intermediate_act_fn(self.dense(hidden_states))
+    return hidden.clamp(max=float(hidden.max()))
+"""
+    result = compare(work, branch, preamble=preamble.format("transformers.models.longformer.modeling_longformer"))
+    assert [error.message for error in result.errors] == []
+    notes = [note for note in result.notes if "compiled" in note]
+    assert len(notes) == 1
+    assert "compiled', cannot serve as the reference: it raises GraphBreakError" in notes[0]

@@ -9,6 +9,10 @@ from pathlib import Path
 from types import CodeType
 
 from patchgen_core.files import read_text
+from patchgen_core.syntax.nodes import list_nodes
+
+_MODULES = 8
+"""How many are held: the generated one, upstream's, and those that patches come from."""
 
 
 def parse_module(path: str, text: str | None = None) -> ast.Module:
@@ -17,7 +21,7 @@ def parse_module(path: str, text: str | None = None) -> ast.Module:
     return _parse((read_text(Path(path)) or "") if text is None else text)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(_MODULES)
 def _parse(text: str) -> ast.Module:
     try:
         return ast.parse(text)
@@ -25,10 +29,10 @@ def _parse(text: str) -> ast.Module:
         return ast.Module([], [])
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(_MODULES)
 def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
     """All nodes of a module."""
-    return tuple(ast.walk(tree))
+    return tuple(list_nodes(tree))
 
 
 def lines_with_code(path: str, text: str | None = None) -> frozenset[int]:
@@ -37,7 +41,7 @@ def lines_with_code(path: str, text: str | None = None) -> frozenset[int]:
     return _lines_with_code((read_text(Path(path)) or "") if text is None else text)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(_MODULES)
 def _lines_with_code(text: str) -> frozenset[int]:
     try:
         return frozenset(_lines_of(compile(text, "", "exec")))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from patchgen_core.checks.parity.parsed_modules import nodes_of, parse_module
 from patchgen_core.checks.parity.request import ParityRequest
@@ -26,10 +27,8 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
         names.update(_names_on(path, request.text if path == request.path else None, own))
     targets = {patch.target for patch in request.patches}
     names.update(target.rpartition(".")[2] for target in targets)
-    for dotted, node in _definitions(upstream_path):
-        if dotted in targets:
-            names.update(_names_in(ast.walk(node)))
-    return frozenset(names)
+    named = _names_by_definition(parse_module(upstream_path))
+    return frozenset(names.union(*(named[target] for target in targets if target in named)))
 
 
 def keeps_values(request: ParityRequest) -> bool:
@@ -65,9 +64,10 @@ def _names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield node.value
 
 
-def _definitions(path: str) -> list[tuple[str, ast.AST]]:
-    """The functions, classes and methods of a file, by their dotted names."""
-    tops = [node for node in parse_module(path).body if isinstance(node, DEFINITIONS)]
+@functools.lru_cache(maxsize=2)
+def _names_by_definition(tree: ast.Module) -> Mapping[str, frozenset[str]]:
+    """The names in each function, class and method of a module, by its dotted name."""
+    tops = [node for node in tree.body if isinstance(node, DEFINITIONS)]
     members = [
         (f"{top.name}.{node.name}", node)
         for top in tops
@@ -75,4 +75,8 @@ def _definitions(path: str) -> list[tuple[str, ast.AST]]:
         for node in top.body
         if isinstance(node, DEFINITIONS)
     ]
-    return [*((top.name, top) for top in tops), *members]
+    definitions = [*((top.name, top) for top in tops), *members]
+    names: dict[str, frozenset[str]] = {}
+    for dotted, node in definitions:
+        names[dotted] = names.get(dotted, frozenset()) | {*_names_in(ast.walk(node))}
+    return names
