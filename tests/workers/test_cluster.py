@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from patchgen_core.workers.addresses import check_cluster
 from patchgen_core.workers.cluster import Cluster
 from patchgen_core.workers.node import describe_difference, move_paths
 from patchgen_core.workers.processes import UnitExecutor
+from patchgen_core.workers.sent_folders import pack_folder
 from patchgen_core.workers.units import Task
 from patchgen_core.workers.worker import WorkerDied
 from tools.ray_cluster import LocalCluster, start_cluster
@@ -119,6 +121,42 @@ def test_a_task_that_ends_two_processes_is_told_and_the_rest_goes_on(executor: U
     assert "exit" in caught.value.output
     assert len(set(processes_of(log))) == 2
     assert last.result(60)[1] is True
+
+
+class FailsOnce:
+    """What is read as some bytes, but for the first time, when that raises."""
+
+    def __init__(self, mark: Path, data: bytes) -> None:
+        self._mark, self._data = str(mark), data
+
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        mark = f"open({self._mark!r}, 'a').write('x')"
+        is_first = f"not __import__('os').path.exists({self._mark!r})"
+        return eval, (f"({mark}, 1 / 0) if {is_first} else {self._data!r}",)
+
+
+@pytest.mark.slow
+def test_a_node_that_cannot_get_the_project_at_first_takes_part(
+    local: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, release, mark = tmp_path / "project", tmp_path / "release", tmp_path / "mark"
+    for folder in (project, release):
+        folder.mkdir()
+    (project / "cluster_tasks.py").write_text(HANDLER)
+    (release / "more.py").write_text("")
+    monkeypatch.setenv("RAY_ADDRESS", local.address)
+    monkeypatch.chdir(project)
+    monkeypatch.syspath_prepend(release)
+    cluster = Cluster("ray", project, (), {release: ("more.py",)})
+    try:
+        put = importlib.import_module("ray").put
+        cluster._archives[str(release)] = [put(FailsOnce(mark, pack_folder(release, ("more.py",))))]
+        process = cluster.process("cluster_tasks:run", {"CPU": 1.0})
+        process.start()
+        assert process.ask(("tell", str(tmp_path / "log")))[1] is True
+        assert mark.read_text() == "x"
+    finally:
+        cluster.close()
 
 
 @pytest.mark.slow
