@@ -19,7 +19,7 @@ from patchgen_core.workers.addresses import RAY, SCHEME
 from patchgen_core.workers.frames import load_answer
 from patchgen_core.workers.node import NodeProcess, Place, describe_difference, find_versions
 from patchgen_core.workers.sent_folders import pack_folder
-from patchgen_core.workers.worker import WorkerDied
+from patchgen_core.workers.worker import NoRoom, WorkerDied
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CODE = (_PACKAGE, _PACKAGE.with_name("patchgen"))
@@ -33,8 +33,6 @@ _NOT_SENT = (
     "**/*.egg-info/",
 )
 _SECONDS_TO_START = 600.0
-_STARTS = 3
-"""How often a process is started that ends at once, as where a node cannot get the project at the moment."""
 _SECONDS_TO_CONNECT = 20.0
 _VARIABLES = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # which Ray else warns of at length
@@ -91,9 +89,8 @@ class Cluster:
             raise PatchgenError(f"the Ray cluster '{address}' cannot be used: {text}") from None
 
     def count(self, resource: str) -> int:
-        """How many of a resource the nodes have that are alive, such as ``CPU``."""
-        own = (node["Resources"] for node in self._ray.nodes() if node["Alive"])  # cluster_resources() tells it later
-        return int(sum(resources.get(resource, 0) for resources in own))
+        """How many of a resource the cluster has, such as ``CPU``."""
+        return int(self._ray.cluster_resources().get(resource, 0))
 
     def send(self, folder: Path, names: Sequence[str]) -> None:
         """Have nodes get what is called so in a folder, when a request is about it."""
@@ -107,10 +104,6 @@ class Cluster:
     def close(self) -> None:
         """End the connection, with everything that runs for it."""
         self._ray.shutdown()
-
-
-class _NoRoom(WorkerDied):
-    """No node had room for a process."""
 
 
 class ClusterProcess:
@@ -159,26 +152,16 @@ class ClusterProcess:
 
         Raises:
             PatchgenError: the node has other packages than this machine, or cannot get the project.
-            WorkerDied: none has room for long, or the process ended at once, each time that it was started.
+            NoRoom: none has room for long.
+            WorkerDied: the process ended at once.
         """
         if self.is_ready():
             return
-        for further in reversed(range(_STARTS)):
-            try:
-                node, versions = self._start()
-                break
-            except WorkerDied as error:
-                if isinstance(error, _NoRoom) or not further:
-                    raise
+        self._actor = self._actors.remote(self._handler, self._place, dict(self._archives))
+        node, versions = self._get(self._actor.versions.remote(tuple(self._versions)), _SECONDS_TO_START)
         if (problem := describe_difference(node, versions, self._versions)) is not None:
             self.close()
             raise PatchgenError.from_problems([problem])
-
-    def _start(self) -> tuple[str, dict[str, str]]:
-        """Start the process; gives its node, and the versions of what that has."""
-        self._actor = self._actors.remote(self._handler, self._place, dict(self._archives))
-        node, versions = self._get(self._actor.versions.remote(tuple(self._versions)), _SECONDS_TO_START)
-        return node, versions
 
     def _get(self, reference: Any, seconds: float | None = None) -> Any:
         errors = self._ray.exceptions
@@ -186,7 +169,7 @@ class ClusterProcess:
             return self._ray.get(reference, timeout=seconds)
         except errors.GetTimeoutError:
             self.close()
-            raise _NoRoom(f"no node of the cluster had room for it within {seconds:g} s", "") from None
+            raise NoRoom(f"no node of the cluster had room for it within {seconds:g} s", "") from None
         except (errors.RayActorError, errors.WorkerCrashedError, errors.NodeDiedError) as error:
             self.close()
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from patchgen_core.workers.units import Task, Unit, UnitWorker
-from patchgen_core.workers.worker import Worker, WorkerDied
+from patchgen_core.workers.worker import NoRoom, Worker, WorkerDied
 
 _NO_LIMIT = threading.TIMEOUT_MAX / 2
 _SECONDS_TO_END = 0.2
 _MOST_DEATHS = 2
+_STARTS = 3
 
 
 class _LocalProcess(Worker):
@@ -112,13 +113,23 @@ class UnitExecutor:
         with closing(worker):
             try:
                 while self._wait_for_unit():
-                    worker.start()
+                    self._start(worker)
                     while (unit := self._next_unit(worker)) is not None and self._do_unit(worker, unit):
                         pass
                     if unit is None:
                         worker.close()
             except Exception as error:
                 self._leave(error)
+
+    def _start(self, worker: UnitWorker) -> None:
+        """Start a process, once more where it ends at once: a node may not get the project at the moment."""
+        for further in reversed(range(_STARTS)):
+            try:
+                worker.start()
+                return
+            except WorkerDied as error:
+                if not further or self._is_closed or isinstance(error, NoRoom):
+                    raise
 
     def _wait_for_unit(self) -> bool:
         with self._state:

@@ -30,6 +30,10 @@ class WorkerDied(Exception):
         self.how, self.output = how, output
 
 
+class NoRoom(WorkerDied):
+    """No machine had room for a worker in the time that there was for it."""
+
+
 class Worker:
     """A process that answers requests, one after the other; a context manager that ends it.
 

@@ -151,10 +151,11 @@ def test_a_node_that_cannot_get_the_project_at_first_takes_part(
     try:
         put = importlib.import_module("ray").put
         cluster._archives[str(release)] = [put(FailsOnce(mark, pack_folder(release, ("more.py",))))]
-        process = cluster.process("cluster_tasks:run", {"CPU": 1.0})
-        process.start()
-        assert process.ask(("tell", str(tmp_path / "log")))[1] is True
+        executor = UnitExecutor([cluster.process("cluster_tasks:run", {"CPU": 1.0})], 8)
+        (answer,) = executor.submit([[Task(("tell", str(tmp_path / "log")))]])[0]
+        assert answer.result(120)[1] is True
         assert mark.read_text() == "x"
+        executor.close()
     finally:
         cluster.close()
 

@@ -21,7 +21,8 @@ from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_rivals
-from patchgen_core.checks.kept.closure import Closure, Roots, find_closure, split_references
+from patchgen_core.checks.kept.closure import Closure
+from patchgen_core.checks.kept.closures import Closures
 from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_machine
 from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.module_files import ModuleFiles
@@ -73,8 +74,7 @@ class KeptResults:
         self._settings = text_digest(repr((str(project.base), *_settings(session.settings))))
         self.states = States(project, self._settings)
         self._summaries = Summaries(self.store)
-        self._files = ModuleFiles(self.states, self._summaries)
-        self._closures: dict[Roots, Closure] = {}
+        self._closures = Closures(project, session.settings, ModuleFiles(self.states, self._summaries))
         self._results: dict[tuple[str, Path, str], tuple[CheckResult, ...] | None] = {}
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
         self._done: list[_Done] = []
@@ -232,17 +232,14 @@ class KeptResults:
 
     def closure(self, check: Check, path: Path) -> Closure:
         """What of the project the results of a check may depend on."""
-        return self._closure(path, tuple(declared_inputs(check, path) or ()), check.runs_code)
+        return self._closures.of_config(path, tuple(declared_inputs(check, path) or ()), check.runs_code)
 
     def _listing_closure(self, path: Path) -> Closure:
-        return self._closure(path, (self.project.search_root,) if path.name == PYPROJECT else (), True)
+        return self._closures.of_config(path, (self.project.search_root,) if path.name == PYPROJECT else ())
 
     def find_run_place(self) -> RunPlace | None:
         """Where runs of upstream's models are kept; None where it is not known what they depend on."""
-        roots = replace(self._references(), run=True)
-        if roots not in self._closures:
-            self._closures[roots] = find_closure(self._files, roots)
-        closure = self._closures[roots]
+        closure = self._closures.of_models()
         if not self.machine or closure.unknown:
             return None
         inputs = sorted(((key, state) for key, state in closure.inputs.items() if key != SETTINGS), key=repr)
@@ -250,23 +247,6 @@ class KeptResults:
         place = RunPlace(str(self.store.cache_folder), context)
         self._run_places.add(place)
         return place
-
-    def _references(self) -> Roots:
-        """What the project names for the process that runs models."""
-        project, settings = self.project, self.session.settings
-        references = (project.setup, *settings.setups, *project.parity.batches, *settings.toy_batches)
-        return split_references((*references, *project.kernels))
-
-    def _closure(self, path: Path, more: tuple[Path, ...], runs_code: bool) -> Closure:
-        project, own = self.project, self._references()
-        folders = [] if path.name == PYPROJECT else [project.output_folder(path).parent, path.parent]
-        folders += [project.parity.toy_root] if project.parity.toy_root is not None else []
-        if path.name != PYPROJECT:  # with the packages that it lies in, which an import of what it makes runs
-            own = replace(own, files=(path, *own.files), modules=(project.module_name(path), *own.modules))
-        roots = replace(own, folders=tuple(dict.fromkeys([*folders, *more])), run=runs_code)
-        if roots not in self._closures:
-            self._closures[roots] = find_closure(self._files, roots)
-        return self._closures[roots]
 
     # --- running and keeping ---
 
@@ -300,8 +280,7 @@ class KeptResults:
     def _find_stray(self) -> str:
         """What is wrong where a process has read a file of the project that no closure has."""
         base = f"{self.project.base}{os.sep}"
-        running = (closure for roots, closure in self._closures.items() if roots.run)
-        known = {name for closure in running for kind, name in closure.inputs if kind == "file"}
+        known = self._closures.list_files()
         for path in sorted(self.session.opened_files(self.project)):
             name = self.states.name_of(Path(path))
             is_hidden = any(part.startswith(".") for part in name.split("/"))
@@ -332,9 +311,7 @@ class KeptResults:
             inputs |= outcome.inputs
             toy = outcome.artifact.plan.config.toy_config
             if isinstance(toy, str):
-                place = Path(toy)
-                roots = Roots(folders=(place,)) if place.is_dir() else Roots(files=(place,))
-                inputs |= find_closure(self._files, roots).inputs
+                inputs |= self._closures.of_place(Path(toy)).inputs
         return inputs, ""
 
     def close(self) -> None:
