@@ -68,7 +68,19 @@ def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
 PARTS: Mapping[str, Callable[[], None]] = {
     **{
         f"kind {kind}": partial(_overlook_kind, kind)
-        for kind in ("file", "tree", "names", "variable", "settings", "module", "absent", "upstream", "installed")
+        for kind in (
+            "file",
+            "tree",
+            "names",
+            "variable",
+            "settings",
+            "module",
+            "absent",
+            "upstream",
+            "installed",
+            "plan",
+            "places",
+        )
     },
     "packages": partial(_overlook_states, keeping, "machine_states", "package "),
     "environment": partial(_overlook_states, keeping, "machine_states", "variable "),

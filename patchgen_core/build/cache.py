@@ -14,14 +14,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.entry_folder import EntryFolder, is_old, read_signed, sign, touch
 from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.results import ConfigResult, Outcome
+from patchgen_core.build.results import ConfigResult, Declared, Outcome
 from patchgen_core.build.ruff_setup import kept_version
 from patchgen_core.build.selection import Selection
 from patchgen_core.config.input_recording import Input
@@ -33,7 +33,7 @@ from patchgen_core.project.project import Project
 LIMIT = 4096
 """How many results are kept, of 2 to 6 KiB each; the ones that were used least recently go."""
 
-_FORMAT = 2
+_FORMAT = 3
 _ROOMS = ("syntax", "project", "upstream", "config", "codegen", "build")
 """Whose code decides what a config makes."""
 _ENTRY = re.compile(r"[0-9a-f]{40}\.json")
@@ -91,7 +91,7 @@ class Cache:
             by_path.setdefault(outcome.path, []).append(outcome)
         try:
             files = ((self._file(path, selection.name, reader), of) for path, of in by_path.items())
-            all_entries = ((file, _entry(file.stem, of)) for file, of in files)
+            all_entries = ((file, _entry(self.project, file.stem, of)) for file, of in files)
             entries = [(file, entry) for file, entry in all_entries if entry]
             if entries:
                 prepare_folder(self.folder)
@@ -157,7 +157,7 @@ def _hash_generator() -> str:
     return digest("".join(file_digest(file) or "" for file in generator_files()).encode())
 
 
-def _entry(name: str, outcomes: Sequence[Outcome]) -> str:
+def _entry(project: Project, name: str, outcomes: Sequence[Outcome]) -> str:
     """What is kept of a config file; empty when it is not known what that depends on."""
     if not outcomes or any(o.artifact is None or o.inputs is None or o.uncacheable for o in outcomes):
         return ""
@@ -167,19 +167,24 @@ def _entry(name: str, outcomes: Sequence[Outcome]) -> str:
     entry = {
         "name": name,
         "inputs": sorted([kind, name, state] for (kind, name), state in inputs.items()),
-        "configs": [_config(outcome) for outcome in outcomes],
+        "configs": [_config(project, outcome) for outcome in outcomes],
     }
     return sign(json.dumps(entry, separators=(",", ":")).encode()).decode()
 
 
-def _config(outcome: Outcome) -> dict[str, Any]:
+def _config(project: Project, outcome: Outcome) -> dict[str, Any]:
+    from patchgen_core.build.declared import declared_by  # which loads what makes configs
+
     artifact = outcome.artifact
     assert artifact is not None
+    declared = declared_by(project, outcome)
+    assert declared is not None
     return {
         "label": outcome.label,
         "line": outcome.line,
         "target": artifact.plan.config.target_file,
         "files": [text_digest(text) for _, text in artifact.output()],
+        "declared": asdict(declared),
     }
 
 
@@ -191,5 +196,8 @@ def _result(selection: Selection, path: Path, config: dict[str, Any], inputs: di
     files = [module, diff] if has_diff else [module]
     if [file_digest(file) for file in files] != config["files"][: len(files)]:
         return None
-    outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed", inputs=inputs)
+    declared = Declared(**config["declared"])
+    outcome = Outcome(
+        path, config["label"], output=module, line=config["line"], loading="stubbed", inputs=inputs, declared=declared
+    )
     return ConfigResult(outcome, "clean")

@@ -109,6 +109,20 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class Declared:
+    """Hashes of all that a config declares, and of the lines that it is declared on.
+
+    Attributes:
+        plan: of what is declared, with the files where, and which of their lines come before others; the same when
+            lines move.
+        places: of the lines.
+    """
+
+    plan: str
+    places: str
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What became of one config: an artifact, or the problems that prevented it.
 
@@ -120,6 +134,7 @@ class Outcome:
         artifact: what it makes; None when there are problems, or when it did not have to be made.
         inputs: what the artifact depends on, see :mod:`patchgen_core.build.inputs`; None when that is not known.
         uncacheable: why it depends on more than that; empty for no such reason.
+        declared: hashes of what the config declares, where no artifact was made because they are kept.
     """
 
     path: Path
@@ -133,6 +148,7 @@ class Outcome:
     problems: tuple[Problem, ...] = ()
     inputs: Mapping[tuple[str, str], Any] | None = field(default=None, compare=False, repr=False)
     uncacheable: str = ""
+    declared: Declared | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from patchgen_core.codegen.added_code import (
@@ -62,7 +63,7 @@ class Plan:
         """All blocks of statements, each with its line in the config."""
         return (*self.post_import_blocks, *((block.text, block.location) for block in self.positioned_blocks))
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of what the config declares, the same on every machine and in any order that makes no difference."""
 

@@ -55,6 +55,26 @@ config.override_method("Norm.forward", replacement=norm_forward)
 config.add_import("proj.helpers", names=["double"])
 """
 )
+FRIEND = (
+    HEAD.replace("NAME", "friend")
+    + """
+from proj.models.lender import lender_gpu_patch_gen_config as lender
+
+config.override_method("Norm.forward", replacement=lender.norm_forward)
+config.tolerances.extend(lender.config.tolerances)
+"""
+)
+LENDER = (
+    HEAD.replace("NAME", "lender")
+    + """
+config.exclude_from_output("Head")
+config.tolerate(2, "told")
+
+
+def norm_forward(self, x):
+    return scale(x) * 3
+"""
+)
 OTHER = (
     HEAD.replace("NAME", "other")
     + """
@@ -100,7 +120,8 @@ def make(folder: Path) -> Mapping[str, States]:
     """Make the project below a folder; the states of each of its parts."""
     work, site = folder / "work", folder / "site"
     models = work / "proj/models"
-    for made in (models / "toy/generated", models / "other/generated", site, work / "toys"):
+    generated = (models / name / "generated" for name in ("toy", "friend", "lender", "other"))
+    for made in (*generated, site, work / "toys"):
         made.mkdir(parents=True)
     os.environ.update({"CI": "1", "PATCHGEN_KEEP_CHECKS": "1"})
     find_ruff()
@@ -157,6 +178,23 @@ def _configs(models: Path) -> dict[str, States]:
             HEIR,
             HEIR + "\nfrom proj.lone import VALUE\nconfig.description = str(VALUE)\n",
             None,
+        ),
+        "friend": write_states(
+            models / "friend/friend_gpu_patch_gen_config.py",
+            FRIEND,
+            FRIEND + "\n# a remark\n",
+            FRIEND
+            + "\nimport proj.models.toy.toy_gpu_patch_gen_config as toy\n\nconfig.allowed += toy.config.allowed\n",
+            None,
+        ),
+        "lender": write_states(
+            models / "lender/lender_gpu_patch_gen_config.py",
+            LENDER,
+            LENDER + "\n# a remark\n",
+            LENDER.replace("\n\n\ndef", "\n\n\n# a remark above\n\n\ndef"),
+            LENDER.replace("tolerate(2", "tolerate(3"),
+            LENDER.replace("config.tolerate", "\nconfig.tolerate"),
+            LENDER.replace("* 3", "* 4"),
         ),
         "other": write_states(
             models / "other/other_gpu_patch_gen_config.py",

@@ -16,6 +16,7 @@ from patchgen_core.checks.registry import BUILT_IN, CheckInfo
 from patchgen_core.checks.result import CheckResult, pack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import Settings
+from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest
 from patchgen_core.project.project import Project
@@ -31,6 +32,7 @@ class WorldCheck(Check):
     """Runs everything of the project that a check may run, and tells what came of it in figures."""
 
     name = "world"
+    follows_configs = False
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """Nothing more."""
@@ -53,8 +55,17 @@ class WorldCheck(Check):
             values = see(project, result.outcome.path, item)
             figures = {name: int(digest(repr(value).encode())[:6], 16) for name, value in values.items()}
             is_red = figures["forward"] % 4 == 1
-            results.append(self.result(result, "failed" if is_red else "clean", figures=figures))
+            notes = list_places(result.outcome.artifact.plan.config)
+            results.append(self.result(result, "failed" if is_red else "clean", figures=figures, notes=notes))
         return results
+
+
+def list_places(config: PatchConfig) -> tuple[str, ...]:
+    """Where patches are declared of a config that has one tolerance, and what that is."""
+    if len(config.tolerances) != 1:
+        return ()
+    places = [patch.location for patch in config.patches] + [config.tolerances[0].location]
+    return (f"{config.tolerances[0].multiple}: {', '.join(map(str, places))}",)
 
 
 def see(project: Project, path: Path, item: str) -> dict[str, object]:

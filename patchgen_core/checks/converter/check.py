@@ -23,6 +23,7 @@ class ConverterCheck(ModelCheck):
     """Checkpoints load into the generated classes, through the converter where there is one, and go back."""
 
     name = "converter"
+    follows_configs = False
     file = "checkpoint_tensor_converter.py"
 
     def inputs(self, path: Path) -> Iterable[Path]:

@@ -176,6 +176,7 @@ class ImportCheck(Check):
     """The generated module imports, and exports what upstream exports."""
 
     name = "import"
+    follows_configs = False
     runs_ahead = True
 
     def inputs(self, path: Path) -> Iterable[Path]:

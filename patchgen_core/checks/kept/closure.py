@@ -25,15 +25,19 @@ class Roots:
     Attributes:
         folders: of these everything counts, and every function may run.
         modules, files: dotted names and files of modules, of which what runs when they are imported does.
+        texts: files of which the text alone counts.
         functions: names of functions that run.
         run: whether something of it runs, which may look at what no text tells of.
+        follows_configs: whether what the config files in the folders import counts as well.
     """
 
     folders: tuple[Path, ...] = ()
     modules: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    texts: tuple[Path, ...] = ()
     functions: tuple[str, ...] = ()
     run: bool = True
+    follows_configs: bool = True
 
 
 @dataclass
@@ -59,10 +63,11 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
     entered: set[Path] = set()
     starts = [Part(files={files.project.base / PYPROJECT: None, **dict.fromkeys(roots.files)})]
     for folder in roots.folders:
-        part = files.folder(folder)
+        part = files.folder(folder, roots.follows_configs)
         entered |= part.files.keys()
         starts.append(part)
     starts += [files.module(name) for name in roots.modules]
+    starts += map(files.text, roots.texts)
     parts: dict[Path, Part] = {}
     asides = _follow(starts, parts, closure, files)
     if not roots.run:

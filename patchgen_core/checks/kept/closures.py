@@ -19,15 +19,19 @@ class Closures:
         self._project, self._settings, self._files = project, settings, files
         self._closures: dict[Roots, Closure] = {}
 
-    def of_config(self, path: Path, more: tuple[Path, ...] = (), runs_code: bool = True) -> Closure:
+    def of_config(
+        self, path: Path, more: tuple[Path, ...] = (), *, runs_code: bool = True, follows_configs: bool = True
+    ) -> Closure:
         """That of a config file, or of ``pyproject.toml``, and of more folders; for a check that runs code of the
-        project, or one that reads it alone."""
+        project, or one that reads it alone, and with what config files import, or without."""
         project, own = self._project, self._references()
         folders = [] if path.name == PYPROJECT else [project.output_folder(path).parent, path.parent]
         folders += [project.parity.toy_root] if project.parity.toy_root is not None else []
         if path.name != PYPROJECT:  # with the packages that it lies in, which an import of what it makes runs
-            own = replace(own, files=(path, *own.files), modules=(project.module_name(path), *own.modules))
-        return self._find(replace(own, folders=tuple(dict.fromkeys([*folders, *more])), run=runs_code))
+            package = project.module_name(path).rpartition(".")[0]
+            own = replace(own, texts=(path,), modules=(*filter(None, [package]), *own.modules))
+        folders = list(dict.fromkeys([*folders, *more]))
+        return self._find(replace(own, folders=tuple(folders), run=runs_code, follows_configs=follows_configs))
 
     def of_models(self) -> Closure:
         """That of the process that runs models, whatever config they are of."""

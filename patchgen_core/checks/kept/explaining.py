@@ -13,7 +13,13 @@ from patchgen_core.checks.kept.entries import Entry, hash_machine
 from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults, declared_inputs
 from patchgen_core.checks.settings import DRIFT
 
-_INPUTS = {"upstream": "upstream's module", "ruff": "ruff's settings for", "own": "what import sorting finds for"}
+_INPUTS = {
+    "upstream": "upstream's module",
+    "ruff": "ruff's settings for",
+    "own": "what import sorting finds for",
+    "plan": "what is declared by",
+    "places": "the lines of other configs that notes tell of, for",
+}
 
 
 @dataclass(frozen=True)

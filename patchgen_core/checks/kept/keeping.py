@@ -12,24 +12,22 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.selection import Selection
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.checked_in.compare import find_rivals
 from patchgen_core.checks.kept.closure import Closure
 from patchgen_core.checks.kept.closures import Closures
 from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_machine
 from patchgen_core.checks.kept.machine import machine_states
+from patchgen_core.checks.kept.made_configs import DECLARED, MadeConfigs, list_other_configs, name_any
 from patchgen_core.checks.kept.module_files import ModuleFiles
 from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
 from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.kept.summaries import Summaries
-from patchgen_core.checks.result import NOT_KEPT, CheckResult, drift_result, pack, unpack
+from patchgen_core.checks.result import NOT_KEPT, CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.config.input_recording import Input
@@ -51,8 +49,12 @@ ORPHANS = "orphans"
 
 @dataclass(frozen=True)
 class _Done:
-    """A result that is to be kept, or names of items, with what it depends on beside the closure; ``made`` is when, if
-    another machine made it."""
+    """A result that is to be kept, or names of items, with what it depends on beside the closure.
+
+    Attributes:
+        made: when, if another machine made it.
+        left_out: inputs in whose place ``declared`` is kept.
+    """
 
     path: Path
     item: str
@@ -62,6 +64,8 @@ class _Done:
     results: tuple[CheckResult, ...] = ()
     names: Mapping[str, tuple[str, ...]] | None = None
     made: float = 0.0
+    left_out: frozenset[Input] = frozenset()
+    declared: Mapping[Input, Any] = field(default_factory=dict)
 
 
 class KeptResults:
@@ -72,14 +76,14 @@ class KeptResults:
         self.store = EntryStore(cache_folder(project))
         self.unknown = ""
         self._settings = text_digest(repr((str(project.base), *_settings(session.settings))))
-        self.states = States(project, self._settings)
+        self._made = MadeConfigs(session, project)
+        self.states = States(project, self._settings, self._made.read)
         self._summaries = Summaries(self.store)
         self._closures = Closures(project, session.settings, ModuleFiles(self.states, self._summaries))
         self._results: dict[tuple[str, Path, str], tuple[CheckResult, ...] | None] = {}
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
         self._done: list[_Done] = []
         self._run_places: set[RunPlace] = set()
-        self._clean_drift: dict[Path, tuple[CheckResult, ...]] | None = None
 
     @cached_property
     def machine(self) -> dict[str, str]:
@@ -96,7 +100,7 @@ class KeptResults:
         """The results of an item, if they are kept and hold. What goes in is looked at now, whether they do or not."""
         key = (check.name, path, item)
         if check.name == DRIFT:
-            return None if item == ORPHANS else self._find_drift(path)
+            return None if item == ORPHANS else self._made.find_drift(path)
         if key not in self._results:
             self._results[key] = self._find(check, path, item)
         return self._results[key]
@@ -132,7 +136,9 @@ class KeptResults:
 
     def _agrees(self, entry: Entry) -> bool:
         try:
-            return self.states.agrees(entry.states)
+            states = dict(entry.states)
+            declared = {each: states.pop(each) for each in list(states) if each[0] in DECLARED}
+            return self.states.agrees(states) and self.states.agrees(declared)  # which may have to be made
         except (KeyError, TypeError, ValueError):  # it names what there is no such thing of
             return False
 
@@ -168,29 +174,7 @@ class KeptResults:
         question = self._question(path, item, closure)
         return self.shared.find(question) if self.shared is not None and question is not None else None
 
-    # --- what is kept of the drift check ---
-
-    def _find_drift(self, path: Path) -> tuple[CheckResult, ...] | None:
-        """The result of the drift check, if those of all that are going to run are known: two configs that write one
-        file are an error of both."""
-        if self._clean_drift is None:
-            self._clean_drift = self._read_drift()
-        return self._clean_drift.get(path)
-
-    def _read_drift(self) -> dict[Path, tuple[CheckResult, ...]]:
-        session, cache = self.session, self.session.cache(self.project)
-        paths = [path for path, names in session.chosen.items() if DRIFT in names and self._is_own(path)]
-        selection, reader = Selection(self.project), InputReader(self.project)
-        results = {path: cache.find(selection, path, reader) for path in paths} if cache is not None else {}
-        if not all(results.values()) or find_rivals(results):
-            return {}
-        return {path: tuple(map(drift_result, of_path)) for path, of_path in results.items()}
-
-    def _is_own(self, path: Path) -> bool:
-        try:
-            return self.session.project(path) == self.project
-        except PatchgenError:
-            return False
+    # --- names of items ---
 
     def list_items(self, check: Check, path: Path) -> list[str]:
         """The names of a check's items, kept or asked for."""
@@ -232,7 +216,8 @@ class KeptResults:
 
     def closure(self, check: Check, path: Path) -> Closure:
         """What of the project the results of a check may depend on."""
-        return self._closures.of_config(path, tuple(declared_inputs(check, path) or ()), check.runs_code)
+        more = tuple(declared_inputs(check, path) or ())
+        return self._closures.of_config(path, more, runs_code=check.runs_code, follows_configs=follows_configs(check))
 
     def _listing_closure(self, path: Path) -> Closure:
         return self._closures.of_config(path, (self.project.search_root,) if path.name == PYPROJECT else ())
@@ -261,7 +246,7 @@ class KeptResults:
             new = self.session.run_item(check, path, item)
             return tuple(_with_note(result, "the check does not declare what it reads") for result in new)
         closure = self.closure(check, path)
-        inputs, reason = self._inputs_of_configs(path, closure)
+        inputs, reason = self._inputs_of_configs(path)
         start = time.perf_counter()
         results = self.session.run_item(check, path, item)
         seconds = next((result.seconds for result in results), 0.0) or time.perf_counter() - start
@@ -270,8 +255,29 @@ class KeptResults:
         reason = self.unknown or closure.unknown or reason or self._find_stray()
         if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(_without_notes(result))) for result in results)
-            self._done.append(_Done(path, item, closure, inputs, seconds, packed))
+            done = _Done(path, item, closure, inputs, seconds, packed)
+            self._done.append(done if follows_configs(check) else self._without_others(done))
         return tuple(_with_note(result, reason) for result in results)
+
+    def _inputs_of_configs(self, path: Path) -> tuple[dict[Input, Any], str]:
+        """What the configs of a file depend on beside a closure, and why that is not known."""
+        if path.name == PYPROJECT:
+            return {}, ""
+        inputs, toys, reason = self._made.list_inputs(path)
+        for toy in toys:
+            inputs |= self._closures.of_place(Path(toy)).inputs
+        return inputs, reason
+
+    def _without_others(self, done: _Done) -> _Done:
+        """A result that depends on other config files by what the config declares with them, and on the lines there if
+        it tells of them."""
+        name = self.states.name_of(done.path)
+        others = [each for each in list_other_configs(done.inputs, name) if each not in done.closure.inputs]
+        if not others:
+            return done
+        kinds = DECLARED if name_any(others, map(pack, done.results)) else DECLARED[:1]
+        states: dict[Input, Any] = {(kind, name): self._made.read(kind, done.path) for kind in kinds}
+        return replace(done, left_out=frozenset(others), declared=states)
 
     def _is_elsewhere(self) -> bool:
         """Whether checks run on other machines, of whose packages and processors nothing is known here."""
@@ -293,27 +299,6 @@ class KeptResults:
                 return f"'{name}' was read, which the texts of the project's modules do not tell"
         return ""
 
-    def _inputs_of_configs(self, path: Path, closure: Closure) -> tuple[dict[Input, Any], str]:
-        """What the configs of a file depend on beside a closure, and why that is not known."""
-        inputs: dict[Input, Any] = {}
-        if path.name == PYPROJECT:
-            return inputs, ""
-        try:
-            results = self.session.results(path)
-        except PatchgenError as error:  # the check meets it as well
-            return inputs, error.problems[0].message
-        for result in results:
-            outcome = result.outcome
-            if result.status != "clean" or outcome.artifact is None:
-                return inputs, "the generated files have drifted"
-            if outcome.inputs is None or outcome.uncacheable:
-                return inputs, outcome.uncacheable or "it is not known what the config depends on"
-            inputs |= outcome.inputs
-            toy = outcome.artifact.plan.config.toy_config
-            if isinstance(toy, str):
-                inputs |= self._closures.of_place(Path(toy)).inputs
-        return inputs, ""
-
     def close(self) -> None:
         """Keep what was found out, if everything that went in is still what it was."""
         done, self._done = self._done, []
@@ -328,7 +313,7 @@ class KeptResults:
             self.shared.share((entry, each.closure.inputs) for each, entry in kept if not each.made)
 
     def _keep(self, done: list[_Done]) -> list[tuple[_Done, Entry]]:
-        now = States(self.project, self._settings)
+        now = States(self.project, self._settings, self._made.read)
         if machine_states(self.project.import_roots, self.project.base) != self.machine:
             forget_runs(self._run_places)
             return []
@@ -342,7 +327,8 @@ class KeptResults:
         return untouched and not done.closure.unknown and now.agrees(inputs)
 
     def _entry(self, done: _Done) -> Entry:
-        inputs = {**done.inputs, **done.closure.inputs}
+        inputs = {each: state for each, state in done.inputs.items() if each not in done.left_out}
+        inputs |= {**done.closure.inputs, **done.declared}
         return Entry(
             path=self.states.name_of(done.path),
             item=done.item,
@@ -361,9 +347,14 @@ def declared_inputs(check: Check, path: Path) -> Iterable[Path] | None:
     return check.inputs(path) if "inputs" in vars(type(check)) else None
 
 
+def follows_configs(check: Check) -> bool:
+    """Whether a check sees what config files import: only what the class itself says counts, as for its inputs."""
+    return bool(vars(type(check)).get("follows_configs", True))
+
+
 def _settings(settings: Settings) -> tuple[object, ...]:
     """How the run goes, as far as results depend on it."""
-    names = (field.name for field in fields(settings) if field.name not in _HARMLESS_SETTINGS)
+    names = (each.name for each in fields(settings) if each.name not in _HARMLESS_SETTINGS)
     return tuple((name, getattr(settings, name)) for name in names)
 
 

@@ -19,7 +19,7 @@ from patchgen_core.config.input_recording import OWN, Input
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text, text_digest
 from patchgen_core.project.file_tree import module_file
-from patchgen_core.project.project import Project
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.header import is_generated
 
 _LIBRARIES = (".so", ".pyd")
@@ -61,12 +61,21 @@ class ModuleFiles:
             self._look_at_file(path, part)
         return self._files[path]
 
-    def folder(self, folder: Path) -> Part:
-        """What a folder brings: all files in it and below."""
+    def text(self, path: Path) -> Part:
+        """A file, of which nothing counts but its text."""
+        part = Part()
+        self._add(part, "file", self.states.name_of(path))
+        return part
+
+    def folder(self, folder: Path, follows_configs: bool = True) -> Part:
+        """What a folder brings: all files in it and below; of config files what they import, or their texts alone."""
         part = Part()
         name = self.states.name_of(folder)
         for file in self._add(part, "tree", name) or ():
-            part.files[folder / file] = None
+            if follows_configs or not file.endswith(CONFIG_SUFFIX):
+                part.files[folder / file] = None
+            else:
+                self._add(part, "file", self.states.name_of(folder / file))
         return part
 
     def module(self, name: str, beside: tuple[Path, ...] = ()) -> Part:

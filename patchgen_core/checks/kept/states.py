@@ -9,18 +9,21 @@ names      a folder                          names of the modules, packages and 
 tree       a folder                          the files below it, from there
 variable   an environment variable           hash of its value, None where it is not set
 settings   nothing                           hash of how the run goes
+plan       a config file                     hash of what its configs declare, wherever; None where they have drifted
+places     a config file                     hash of the lines that this is declared on; None as well
 ========== ================================= ===================================================================
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.checks.kept.machine import variable_state
+from patchgen_core.checks.kept.made_configs import DECLARED
 from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.file_tree import walk_files
@@ -33,8 +36,10 @@ _MODULES = (".py", ".so", ".pyd")
 class States:
     """The states of a project's inputs as they were when they were first asked for."""
 
-    def __init__(self, project: Project, settings: str) -> None:
-        self.project, self._settings = project, settings
+    def __init__(
+        self, project: Project, settings: str, read_declared: Callable[[str, Path], str | None]
+    ) -> None:
+        self.project, self._settings, self._read_declared = project, settings, read_declared
         self._reader = InputReader(project)
         self._states: dict[Input, Any] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
@@ -73,6 +78,8 @@ class States:
             return self._tree(name)
         if kind == "variable":
             return variable_state(name)
+        if kind in DECLARED:
+            return self._read_declared(kind, self.path(name))
         return self._settings if (kind, name) == SETTINGS else self._reader.read(kind, name)
 
     def _sign(self, name: str) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ class ParityCheck(ModelCheck):
 
     name = "parity"
     on_device = True
+    follows_configs = False
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)

@@ -14,6 +14,7 @@ class PlanCheck(BesideCheck):
     """The parallel plan fits the parameters."""
 
     name = "plan"
+    follows_configs = False
     file = "parallel_plan.py"
     function = f"{_ROOM}.comparison:check_request"
     factory = "get_parallel_plan"
