@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.fork_server import share_imports
+from patchgen_core.checks.fork_server import begin_imports, share_imports
 from patchgen_core.checks.gate import Gate
-from patchgen_core.checks.kept.asking import find_fresh, is_everything_kept
+from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, is_everything_kept
 from patchgen_core.checks.kept.entries import Past
 from patchgen_core.checks.order import arrange, item_key, read_past
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
@@ -227,12 +227,16 @@ class Collection:
         """What of the gate's own checks has to run, and the names of all checks of which something has; the session
         gets to know of which configs."""
         own = [(item.gate_check, item.path, item.name) for item in items if isinstance(item, GateItem)]
-        fresh = find_fresh(self.session, own)
+        fresh = find_fresh(self.session, own, self._begin_imports)
         others = [item for item in items if not isinstance(item, GateItem)]
         for item in others:
             if isinstance(item.parent, ConfigFile):
                 self.session.chosen.setdefault(item.path, set()).add(item.check)
         return fresh, {check.name for check, _, _ in fresh} | {item.check for item in others}
+
+    def _begin_imports(self, items: list[ItemPlace]) -> None:
+        if self._jobs != 1 and not self._cluster and not self.is_worker:
+            begin_imports(self.session, (check for check, _, _ in items))
 
     def _gate_checks(self, names: Iterable[str]) -> Iterator[Check]:
         return (check for check in self.checks if isinstance(check, Check) and check.name in names)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen_core.checks.check import Check
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text, write_files
@@ -24,6 +26,8 @@ _LENT = "fork-server"
 """The file of a project's cache that names the server of a watch."""
 IMPORT_TORCH = f"{_ANSWERING}:import_torch"
 """What all of them begin with."""
+_IMPORT_COMMON = f"{_ANSWERING}:import_common"
+"""What comes next where there is no set-up, for models and for imports of generated modules alike."""
 RUN_SETUPS = f"{_ANSWERING}:prepare_torch"
 """What comes before the set-ups of a project, where models are to run."""
 RUN_MODELS = f"{_ANSWERING}:prepare_models"
@@ -39,9 +43,10 @@ def make_fork_server() -> ForkServer:
     steps = {
         IMPORT_TORCH: "",
         RUN_SETUPS: IMPORT_TORCH,
-        RUN_MODELS: RUN_SETUPS,
+        _IMPORT_COMMON: IMPORT_TORCH,
+        RUN_MODELS: _IMPORT_COMMON,
         RUN_RANKS: RUN_MODELS,
-        IMPORT_MODULES: IMPORT_TORCH,  # which finds triton as it is without its interpreter
+        IMPORT_MODULES: _IMPORT_COMMON,  # which finds triton as it is without its interpreter
     }
     return ForkServer(steps)
 
@@ -62,6 +67,18 @@ def share_imports(session: Session) -> None:
     if session.fork_server is None:
         lent = borrow_server(session.home) if session.home is not None else None
         session.fork_server = lent or start_fork_server()
+
+
+def begin_imports(session: Session, checks: Iterable[Check]) -> None:
+    """Have a fork server import at once what checks need that run ahead, beside each other; without one, each process
+    imports for itself."""
+    ahead = [check for check in dict.fromkeys(checks) if check.runs_ahead]
+    if not ahead or session.home is None:
+        return
+    share_imports(session)
+    if session.fork_server is not None:
+        for check in ahead:
+            check.prepare(session.home)
 
 
 class LentServer:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.kept.asking import find_fresh, list_items, run_check
+from patchgen_core.checks.fork_server import begin_imports
+from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, list_items, run_check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
@@ -73,7 +74,12 @@ class Gate:
     def _find_fresh(self, items: Iterable[Item]) -> list[Item]:
         """The items of which no result is kept; the session gets to know which configs these are about."""
         places = [(item.check, item.path, item.name) for item in items]
-        return [Item(path, name, check) for check, path, name in find_fresh(self.session, places)]
+        fresh = find_fresh(self.session, places, self._begin_imports)
+        return [Item(path, name, check) for check, path, name in fresh]
+
+    def _begin_imports(self, items: list[ItemPlace]) -> None:
+        if self.jobs != 1 and not self.cluster:
+            begin_imports(self.session, (check for check, _, _ in items))
 
     def node_id(self, item: Item) -> str:
         """An item's path from the project's root, and its name, as pytest calls it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
@@ -13,6 +13,9 @@ from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
+
+ItemPlace = tuple[Check, Path, str]
+"""An item: its check, the config file or ``pyproject.toml``, and its name."""
 
 SWITCH = "PATCHGEN_KEEP_CHECKS"
 """The environment variable that, set to 0, has only results of the check of the drift kept."""
@@ -52,10 +55,13 @@ def list_items(session: Session, check: Check, path: Path) -> list[str]:
     return kept.list_items(check, path)
 
 
-def find_fresh(session: Session, items: Iterable[tuple[Check, Path, str]]) -> list[tuple[Check, Path, str]]:
+def find_fresh(
+    session: Session, items: Iterable[ItemPlace], begin: Callable[[list[ItemPlace]], None] | None = None
+) -> list[ItemPlace]:
     """The items that have to run, of all that a session is to give results of: each a check, a file and a name.
 
-    The session gets to know of which configs something has to be made.
+    The session gets to know of which configs something has to be made. ``begin`` is told of those items that are known
+    to have to run before anything is made for the others.
     """
     items = list(items)
     names: dict[Path, set[str]] = {}
@@ -66,10 +72,14 @@ def find_fresh(session: Session, items: Iterable[tuple[Check, Path, str]]) -> li
     for path, checks in names.items():
         session.chosen[path] = before.get(path, set()) | checks
     _expect(session, items)
-    fresh = [each for each in items if not _is_kept(session, *each)]
+    waiting = {each for each in items if _has_to_wait(session, *each)}
+    fresh = {each for each in items if each not in waiting and not _is_kept(session, *each)}
+    if begin is not None and fresh:
+        begin([each for each in items if each in fresh])
+    fresh |= {each for each in waiting if not _is_kept(session, *each)}
     for path in names.keys() - before.keys() - {path for _, path, _ in fresh}:
         del session.chosen[path]
-    return fresh
+    return [each for each in items if each in fresh]
 
 
 def is_everything_kept(session: Session, checks: Iterable[Check], paths: Iterable[Path]) -> bool:
@@ -97,6 +107,11 @@ def _expect(session: Session, items: Iterable[tuple[Check, Path, str]]) -> None:
             by_project.setdefault(kept, []).append(item)
     for kept, of_project in by_project.items():
         kept.expect(of_project)
+
+
+def _has_to_wait(session: Session, check: Check, path: Path, item: str) -> bool:
+    kept = kept_results(session, path)
+    return kept is not None and kept.hangs_on_making(check, path, item)
 
 
 def _is_kept(session: Session, check: Check, path: Path, item: str) -> bool:

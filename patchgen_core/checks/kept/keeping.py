@@ -84,6 +84,7 @@ class KeptResults:
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
         self._done: list[_Done] = []
         self._run_places: set[RunPlace] = set()
+        self._harmless: set[str] = set()
 
     @cached_property
     def machine(self) -> dict[str, str]:
@@ -104,6 +105,15 @@ class KeptResults:
         if key not in self._results:
             self._results[key] = self._find(check, path, item)
         return self._results[key]
+
+    def hangs_on_making(self, check: Check, path: Path, item: str) -> bool:
+        """Whether a config has to be made before it is known whether a result of it holds."""
+        if check.name == DRIFT or (check.name, path, item) in self._results or not self.machine:
+            return False
+        if path.name == PYPROJECT or self._made.is_known(path):
+            return False
+        entry = self._find_entry(path, item)
+        return entry is not None and any(kind in DECLARED for kind, _, _ in entry.inputs)
 
     def _find(self, check: Check, path: Path, item: str) -> tuple[CheckResult, ...] | None:
         if declared_inputs(check, path) is None or not self.machine:
@@ -285,18 +295,17 @@ class KeptResults:
 
     def _find_stray(self) -> str:
         """What is wrong where a process has read a file of the project that no closure has."""
-        base = f"{self.project.base}{os.sep}"
-        known = self._closures.list_files()
-        for path in sorted(self.session.opened_files(self.project)):
-            name = self.states.name_of(Path(path))
-            is_hidden = any(part.startswith(".") for part in name.split("/"))
-            if path.startswith(f"{self.store.cache_folder}{os.sep}"):
-                continue
-            is_known = (
-                is_hidden or name in known or is_own_package(path) or is_metadata(path, self.project.import_roots)
-            )
-            if path.startswith(base) and not is_known:
-                return f"'{name}' was read, which the texts of the project's modules do not tell"
+        base, cache = f"{self.project.base}{os.sep}", f"{self.store.cache_folder}{os.sep}"
+        new = self.session.opened_files(self.project) - self._harmless
+        known = self._closures.list_files() if new else set()
+        for path in sorted(new):
+            if path.startswith(base) and not path.startswith(cache):
+                name = self.states.name_of(Path(path))
+                is_hidden = any(part.startswith(".") for part in name.split("/"))
+                is_known = is_hidden or name in known or is_own_package(path)
+                if not is_known and not is_metadata(path, self.project.import_roots):
+                    return f"'{name}' was read, which the texts of the project's modules do not tell"
+            self._harmless.add(path)
         return ""
 
     def close(self) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.declared import declared_by
 from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.results import ConfigResult, Declared
+from patchgen_core.build.results import ConfigResult, Declared, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import find_rivals
 from patchgen_core.checks.result import CheckResult, drift_result
@@ -64,6 +63,10 @@ class MadeConfigs:
 
     # --- what results depend on ---
 
+    def is_known(self, path: Path) -> bool:
+        """Whether what a config file declares is known without making anything."""
+        return path in self._declared or bool(self._find(path))
+
     def read(self, kind: str, path: Path) -> str | None:
         """The state of what a config file declares; None where its generated modules are not what they should be."""
         if path not in self._declared:
@@ -76,7 +79,7 @@ class MadeConfigs:
             results = self._find(path) or self.session.results(path)
         except PatchgenError:  # the check of the drift says so
             return ()
-        declared = [declared_by(self.project, result.outcome) for result in results if result.status == "clean"]
+        declared = [_declared_by(self.project, result.outcome) for result in results if result.status == "clean"]
         known = tuple(each for each in declared if each is not None)
         return known if len(known) == len(results) else ()
 
@@ -99,6 +102,14 @@ class MadeConfigs:
             toy = outcome.artifact.plan.config.toy_config
             toys += [toy] if isinstance(toy, str) else []
         return inputs, toys, ""
+
+
+def _declared_by(project: Project, outcome: Outcome) -> Declared | None:
+    if outcome.declared is not None:
+        return outcome.declared
+    from patchgen_core.build.declared import declared_by  # which loads what makes configs
+
+    return declared_by(project, outcome)
 
 
 def list_other_configs(inputs: Iterable[Input], own: str) -> list[Input]:

@@ -36,9 +36,7 @@ _MODULES = (".py", ".so", ".pyd")
 class States:
     """The states of a project's inputs as they were when they were first asked for."""
 
-    def __init__(
-        self, project: Project, settings: str, read_declared: Callable[[str, Path], str | None]
-    ) -> None:
+    def __init__(self, project: Project, settings: str, read_declared: Callable[[str, Path], str | None]) -> None:
         self.project, self._settings, self._read_declared = project, settings, read_declared
         self._reader = InputReader(project)
         self._states: dict[Input, Any] = {}

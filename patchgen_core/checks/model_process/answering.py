@@ -78,6 +78,11 @@ def import_torch() -> None:
     importlib.import_module("torch")
 
 
+def import_common() -> None:
+    """What comes next wherever there is no set-up of the project: of transformers what imports no triton."""
+    importlib.import_module("transformers.core_model_loading")
+
+
 def prepare_torch() -> None:
     """What a process of these begins with where there is nothing but a CPU; a PatchgenError where there is more."""
     from patchgen_core.models import interpreter

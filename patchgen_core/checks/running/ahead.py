@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.kept.asking import ItemPlace
 from patchgen_core.checks.result import CheckResult, unpack
 from patchgen_core.checks.running.request import ItemAnswer, ItemRequest
 from patchgen_core.checks.session import Session
@@ -18,9 +19,6 @@ from patchgen_core.workers.worker import WorkerDied
 
 HANDLER = "patchgen_core.checks.running.answering:answer"
 _LINES_SHOWN = 12
-
-ItemPlace = tuple[Check, Path, str]
-"""An item: its check, the config file or ``pyproject.toml``, and its name."""
 
 
 class ItemsAhead:

@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.checks.running.ahead import HANDLER, ItemPlace, ItemsAhead
+from patchgen_core.checks.kept.asking import ItemPlace
+from patchgen_core.checks.running.ahead import HANDLER, ItemsAhead
 from patchgen_core.checks.running.processes import divide_items
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import ACCELERATORS

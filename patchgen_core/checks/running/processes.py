@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from patchgen_core.checks.fork_server import share_imports
+from patchgen_core.checks.fork_server import begin_imports
+from patchgen_core.checks.kept.asking import ItemPlace
 from patchgen_core.checks.model_process.check import model_process
-from patchgen_core.checks.running.ahead import HANDLER, ItemPlace, ItemsAhead
+from patchgen_core.checks.running.ahead import HANDLER, ItemsAhead
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.shards import usual_seconds
 from patchgen_core.errors import PatchgenError
@@ -52,20 +53,11 @@ def run_in_processes(session: Session, items: Iterable[ItemPlace], jobs: int | N
             model_process(session, session.project(path / "_")).close()  # which has listed kernels, or run a set-up
         except PatchgenError:
             continue
-    share_imports(session)
-    _warm_up(session, items)
+    begin_imports(session, (check for check, _, _ in items))
     executor = UnitExecutor(make_workers(HANDLER, size), count_processors(), divides=True)
     session.items_ahead = ItemsAhead(session, executor)
     session.items_ahead.submit(units)
     return True
-
-
-def _warm_up(session: Session, items: Iterable[ItemPlace]) -> None:
-    """Have the fork server import at once what different checks need, beside each other; without one, each process
-    imports for itself."""
-    if session.fork_server is not None and session.home is not None:
-        for check in dict.fromkeys(check for check, _, _ in items):
-            check.prepare(session.home)
 
 
 def divide_items(items: Sequence[ItemPlace], jobs: int) -> list[list[ItemPlace]]:
