@@ -1,11 +1,12 @@
 """Random edits of a project, and after each of them a check with the cache and one without: the same answers.
 
-    python -m tools.random_edits EDITS SEED [zoo | gate | models | mixture] [--overlook PART]
+    python -m tools.random_edits EDITS SEED [zoo | gate | apart | models | mixture] [--overlook PART]
 
 Edits stay until another one takes them back. It runs in an environment of its own, whose ruff is changed as well.
 Without a word and with ``zoo`` the check of the drift runs. With ``gate`` every check runs that needs no model, and
-one that runs all code of a small project; what is kept is also shared, removed and cut off. With ``models`` all checks
-run, over Llama. With ``mixture`` some of all checks run after each edit, over a Mixtral for which each has an item.
+one that runs all code of a small project; what is kept is also shared, removed and cut off. With ``apart`` that one
+runs in processes which tell what they run. With ``models`` all checks run, over Llama. With ``mixture`` some of all
+checks run after each edit, over a Mixtral for which each has an item.
 ``--overlook`` breaks what results are kept under: a part of it then counts no more (:mod:`tools.overlooked`).
 """
 
@@ -204,6 +205,12 @@ def _ask_gate(cached: bool, is_chosen: Callable[[Item], bool]) -> Answer:
     return _answer(*world_check.gate(settings=Settings(caching=cached), is_chosen=is_chosen))
 
 
+def _ask_apart(cached: bool, is_chosen: Callable[[Item], bool]) -> Answer:
+    if cached:
+        _move_machine()
+    return _answer(*world_check.gate(world_check.APART, Settings(caching=cached), is_chosen))
+
+
 def _ask_models(cached: bool, is_chosen: Callable[[Item], bool]) -> Answer:
     if cached:
         _move_machine()
@@ -228,6 +235,7 @@ WORLDS: Mapping[str, World] = {
     "": World(edited_project.make, _ask_drift),
     "zoo": World(edited_zoo.make, _ask_drift),
     "gate": World(edited_gate.make, _ask_gate),
+    "apart": World(edited_gate.make, _ask_apart),
     "models": World(edited_models.make, _ask_models),
     "mixture": World(edited_mixture.make, _ask_models, edited_mixture.choose),
 }

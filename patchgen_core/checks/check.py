@@ -18,7 +18,8 @@ class Check:
     A subclass implements :meth:`run`, and :meth:`items` when there is not one item for each config file. Its first
     line of documentation is what reports say it means. ``name`` names its items, its mark ``patchgen_<name>`` and its
     column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU. Without
-    ``runs_code`` it reads the project's code and runs none of it. Without ``follows_configs`` it sees of config files
+    ``runs_code`` it reads the project's code and runs none of it. With ``runs_in_workers`` that code runs in processes
+    of :mod:`patchgen_core.workers` alone, which note what they do. Without ``follows_configs`` it sees of config files
     that a config imports nothing but what that declares with them, and where. With ``runs_ahead`` its items may run in
     another process while this one does other things: they depend on nothing but what stands in files, and the class
     can be imported.
@@ -27,6 +28,7 @@ class Check:
     name: ClassVar[str]
     on_device: ClassVar[bool] = False
     runs_code: ClassVar[bool] = True
+    runs_in_workers: ClassVar[bool] = False
     follows_configs: ClassVar[bool] = True
     runs_ahead: ClassVar[bool] = False
 

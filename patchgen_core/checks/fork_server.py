@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.kept.asking import watch_code
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text, write_files
@@ -64,6 +65,7 @@ def share_imports(session: Session) -> None:
     """Have processes forked that would import torch: from the server of a watch over the project, where its processes
     are what would be started here, or from one that ends with the session. Where there is one already, or this machine
     has what cannot be forked, nothing is done."""
+    watch_code(session)
     if session.fork_server is None:
         lent = borrow_server(session.home) if session.home is not None else None
         session.fork_server = lent or start_fork_server()

@@ -17,6 +17,7 @@ from patchgen_core.workers.generated_modules import import_generated_modules_fro
 from patchgen_core.workers.opened_files import list_opened_files, watch_opened_files
 from patchgen_core.workers.phases import take
 from patchgen_core.workers.scratch import remove_scratch_folder, use_scratch_folder
+from patchgen_core.workers.watched_code import list_noted, watch_code
 
 _PR_SET_PDEATHSIG = 1
 
@@ -31,6 +32,7 @@ def serve(handler: str) -> None:
     _dump_stack_at_death()
     import_generated_modules_from_text()
     watch_opened_files()
+    watch_code()
     requests = _read_requests()
     module, _, name = handler.partition(":")
     while True:
@@ -41,7 +43,7 @@ def serve(handler: str) -> None:
             answer, problems = answer_to(request), None
         except PatchgenError as error:
             answer, problems = None, error.problems
-        write_frame(answers, (answer, problems, take(), list_opened_files()))
+        write_frame(answers, (answer, problems, take(), [*list_opened_files(), *list_noted()]))
 
 
 def _read_requests() -> SimpleQueue[bytes]:

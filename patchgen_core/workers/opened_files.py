@@ -53,4 +53,9 @@ def _source_of(path: str) -> str:
 
 
 def _is_elsewhere(path: str) -> bool:
-    return path.startswith((*_SYSTEM, _STANDARD + os.sep)) or any(part in path for part in _INSTALLED)
+    return path.startswith((*_SYSTEM, _STANDARD + os.sep)) or is_installed(path)
+
+
+def is_installed(path: str) -> bool:
+    """Whether a file is one of an installed package."""
+    return any(part in path for part in _INSTALLED)

@@ -9,7 +9,7 @@ HARMLESS = re.compile(
     r"|PY_COLORS|LS_COLORS|PS1|PS2|EDITOR|VISUAL|PAGER|LESS\w*|MAIL|WINDOWID|DISPLAY|WAYLAND_DISPLAY|SSH_\w+|TMUX\w*"
     r"|STY|XDG_SESSION_\w+|DBUS_\w+|VSCODE_\w+|GIT_\w+|GITHUB_(RUN_\w+|SHA|REF\w*|ENV|OUTPUT|PATH|STATE|STEP_SUMMARY)"
     r"|PYTEST_(CURRENT_TEST|VERSION|XDIST_\w+)"
-    r"|PATCHGEN_(FORK_SERVER|CACHE_DIR|JOBS|KEEP_CHECKS|BENCHMARK_PHASES|SHARED_CACHE\w*)"
+    r"|PATCHGEN_(FORK_SERVER|WATCHED|CACHE_DIR|JOBS|KEEP_CHECKS|BENCHMARK_PHASES|SHARED_CACHE\w*)"
 )
 """The environment variables that no model, kernel or import reads; every other one may matter. One of these does as
 well where a project's own text names it."""

@@ -102,6 +102,20 @@ ASKING = """from patchgen_core.registry import MODELING_REGISTRY
 def setup(models):
     return [MODELING_REGISTRY.get(key)(1) for key in MODELING_REGISTRY.keys()]
 """
+ASKS = """from importlib.util import find_spec
+from shutil import which
+
+
+def times(x):
+    return x * (3 if {} else 2)
+"""
+MAY_OPEN = """def load():
+    return open(__file__[:-7] + "sizes.txt").read()
+
+
+def times(x):
+    return x * 2 if {} else x * len(load())
+"""
 DEEP = "def times(x):\n    return x * 2\n"
 TABLE = """[tool.patchgen]
 search_root = "proj/models"
@@ -233,6 +247,11 @@ def _modules(work: Path) -> dict[str, States]:
             "def times(x):\n    return open(__file__[:-7] + 'sizes.txt').read()\n",
             "import lone\n\n\ndef times(x):\n    return x * lone.VALUE\n",
             "broken (\n",
+            MAY_OPEN.format("x"),
+            MAY_OPEN.format("x > 3"),
+            ASKS.format("find_spec('fast_kernels')"),
+            ASKS.format("find_spec('proj.lone')"),
+            ASKS.format("which('acme-tool')"),
         ),
         "deep as a package": write_states(work / "proj/deep/__init__.py", None, DEEP.replace("* 2", "* 7"), ""),
         "lone": write_states(work / "proj/lone.py", "VALUE = 1\n", "VALUE = 4\n", None),
@@ -360,11 +379,20 @@ def _surroundings(folder: Path) -> dict[str, States]:
             if number % 3 == 0:
                 os.truncate(file, file.stat().st_size // 2)
 
-    shared = str(folder / "shared")
+    def write_program(file: Path) -> None:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o755)
+
+    shared, path, tool = str(folder / "shared"), os.environ["PATH"], folder / "bin/acme-tool"
     return {
         "mode": [partial(set_variable, "ACME_MODE", value) for value in (None, "fast", "slow")],
         "columns": [partial(set_variable, "COLUMNS", value) for value in ("100", "9", None)],
-        "path": [partial(set_variable, "PATH", value) for value in (os.environ["PATH"], "/bin:/usr/bin:/elsewhere")],
+        "path": [
+            partial(set_variable, "PATH", value)
+            for value in (f"{path}:{tool.parent}", f"/bin:/usr/bin:{tool.parent}", path)
+        ],
+        "program": [partial(tool.unlink, missing_ok=True), lambda: write_program(tool)],
         "shared place": [partial(set_variable, "PATCHGEN_SHARED_CACHE", value) for value in (shared, "")],
         "what is kept": [
             lambda: None,

@@ -43,10 +43,10 @@ def written(store: EntryStore) -> dict[str, int]:
 
 def test_a_summary_tells_what_runs_by_which_name() -> None:
     summary = summarize_source(OTHER)
-    end = Body(frozenset({"far", "self"}))
+    end = Body(frozenset({"far", "self"}), first=5)
     assert summary.imports == {(1, "near", "far")}
     assert dict(summary.named()) == {"Last": [end], "end": [end]}
-    assert summarize_source(ONE).bodies == (Body(frozenset({"os", "getcwd"}), "os.getcwd", 5),)
+    assert summarize_source(ONE).bodies == (Body(frozenset({"os", "getcwd"}), "os.getcwd", 5, first=4),)
 
 
 def test_a_kept_summary_is_that_of_the_text(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.gate import Gate, Item
+from patchgen_core.checks.kept.asking import watch_code
 from patchgen_core.checks.registry import BUILT_IN, CheckInfo
 from patchgen_core.checks.result import CheckResult, pack
 from patchgen_core.checks.session import Session
@@ -21,11 +20,9 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
-from patchgen_core.registry import MODELING_REGISTRY
 from patchgen_core.report.data import error_data
-
-PASSING = ("proj", "acme", "fast_kernels", "lone")
-"""Packages that come and go."""
+from patchgen_core.workers.worker import Worker
+from tests.checks.world_code import forget, see
 
 
 class WorldCheck(Check):
@@ -40,9 +37,9 @@ class WorldCheck(Check):
 
     def items(self, path: Path) -> Iterable[str]:
         """One item, and one for a plan where there is one."""
-        yield "world"
+        yield self.name
         if (path.parent / "parallel_plan.py").is_file():
-            yield "world[plan]"
+            yield f"{self.name}[plan]"
 
     def run(self, path: Path, item: str) -> list[CheckResult]:
         """A result for each config, red in one case of four."""
@@ -52,12 +49,35 @@ class WorldCheck(Check):
             if result.outcome.artifact is None:
                 results.append(self.nothing_made(result, "nothing is made"))
                 continue
-            values = see(project, result.outcome.path, item)
+            values = self.see(project, result.outcome.path, item)
             figures = {name: int(digest(repr(value).encode())[:6], 16) for name, value in values.items()}
             is_red = figures["forward"] % 4 == 1
             notes = list_places(result.outcome.artifact.plan.config)
             results.append(self.result(result, "failed" if is_red else "clean", figures=figures, notes=notes))
         return results
+
+    def see(self, project: Project, path: Path, item: str) -> dict[str, object]:
+        """What the project's code does."""
+        return see(project, path, item)
+
+
+class ApartCheck(WorldCheck):
+    """The same, in a process of its own, which tells what it runs of what may look at anything."""
+
+    name = "apart"
+    follows_configs = False
+    runs_in_workers = True
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing more."""
+        return ()
+
+    def see(self, project: Project, path: Path, item: str) -> dict[str, object]:
+        """What the project's code does."""
+        watch_code(self.session)
+        worker = self.session.resource(project, Worker, lambda: Worker("tests.checks.world_code:see_apart", 60))
+        values: dict[str, object] = worker.ask((project, path, item))
+        return values
 
 
 def list_places(config: PatchConfig) -> tuple[str, ...]:
@@ -68,63 +88,12 @@ def list_places(config: PatchConfig) -> tuple[str, ...]:
     return (f"{config.tolerances[0].multiple}: {', '.join(map(str, places))}",)
 
 
-def see(project: Project, path: Path, item: str) -> dict[str, object]:
-    """What the project's code does, loaded anew."""
-    forget()
-    before = list(sys.path)
-    sys.path[:0] = map(str, project.import_roots)
-    try:
-        module = project.module_name(
-            project.output_folder(path) / f"patched_modeling_{path.name.partition('_')[0]}.py"
-        )
-        setup, _, function = project.setup.partition(":")
-        values: dict[str, object] = {
-            "forward": attempt(lambda: importlib.import_module(module).Norm().forward(3)),
-            "set-up": attempt(lambda: getattr(importlib.import_module(setup), function)(1)),
-            "batches": attempt(lambda: importlib.import_module("proj.batches").batches(1)),
-            "registered": attempt(lambda: ask_registered(project.module_name(path).rpartition(".")[0])),
-        }
-    finally:
-        sys.path[:] = before
-    root = project.parity.toy_root
-    files = sorted(root.rglob("*.json")) if root is not None else []
-    values["toys"] = [(file.name, file.read_text()) for file in files]
-    values["beside"] = [(file.name, file.read_text()) for file in sorted(path.parent.glob("*.json"))]
-    values["settings"] = (project.parity.dtypes, project.parity.tolerance)
-    if item == "world[plan]":
-        values["plan"] = (path.parent / "parallel_plan.py").read_text()
-    return values
-
-
-def ask_registered(package: str) -> list[object]:
-    """What the functions give that a package has registered."""
-    keys = MODELING_REGISTRY.keys()
-    functions = [one for key in keys for one in MODELING_REGISTRY.functions(key)]
-    return [function(1) for function in functions if function.__module__ == package]
-
-
-def attempt(ask: Callable[[], object]) -> object:
-    """What is returned, or the error."""
-    try:
-        return ask()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def forget() -> None:
-    """Have the packages that come and go imported anew."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in PASSING]:
-        del sys.modules[name]
-    keys = MODELING_REGISTRY.keys()
-    for key in keys:
-        MODELING_REGISTRY.unregister(key)
-    importlib.invalidate_caches()
-
-
 CHECKS = (
     *(info for info in BUILT_IN if info.name in ("drift", "contract")),
     CheckInfo("world", "", f"{__name__}:WorldCheck"),
 )
+
+APART = (BUILT_IN[0], CheckInfo("apart", "", f"{__name__}:ApartCheck"))
 
 
 DEFAULTS = Settings()

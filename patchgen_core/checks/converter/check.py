@@ -23,6 +23,7 @@ class ConverterCheck(ModelCheck):
     """Checkpoints load into the generated classes, through the converter where there is one, and go back."""
 
     name = "converter"
+    runs_in_workers = True
     follows_configs = False
     file = "checkpoint_tensor_converter.py"
 

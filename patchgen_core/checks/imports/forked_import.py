@@ -24,6 +24,7 @@ from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.frames import load_answer
 from patchgen_core.workers.loop import dump_no_stack, end_with_parent
 from patchgen_core.workers.phases import phase
+from patchgen_core.workers.watched_code import add_noted, list_noted
 
 CAN_FORK = hasattr(os, "fork")
 PREPARED = ("torch", "transformers.modeling_utils")
@@ -62,6 +63,7 @@ class ImportReport:
         absent: those of these names, and of the expected ones, that it does not define.
         output: the last that it wrote.
         setup_failure: why the set-ups could not run before it, as a sentence; empty where they did or need not.
+        noted: what code of the project did that is watched (:mod:`patchgen_core.workers.watched_code`).
     """
 
     died: str = ""
@@ -73,6 +75,7 @@ class ImportReport:
     absent: tuple[str, ...] = ()
     output: str = ""
     setup_failure: str = ""
+    noted: tuple[str, ...] = ()
 
 
 def prepare_process() -> None:
@@ -104,6 +107,7 @@ def import_in_fork(request: ImportRequest) -> ImportReport:
         printed = output.read().decode("utf-8", "replace")[-_OUTPUT_KEPT:]
         end = f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
         report: ImportReport = load_answer(data) if data else ImportReport(died=end)
+        add_noted(report.noted)
         return replace(report, output=printed)
 
 
@@ -124,7 +128,7 @@ def _import_and_report(request: ImportRequest, output: int, answer: int) -> None
     end_with_parent()
     os.dup2(output, 1)
     os.dup2(output, 2)
-    report = _import(request)
+    report = replace(_import(request), noted=tuple(list_noted()))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the module may have closed or replaced it
             stream.flush()

@@ -176,6 +176,7 @@ class ImportCheck(Check):
     """The generated module imports, and exports what upstream exports."""
 
     name = "import"
+    runs_in_workers = True
     follows_configs = False
     runs_ahead = True
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults
+from patchgen_core.checks.kept.watching import is_watching
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
@@ -38,6 +39,16 @@ def kept_of_project(session: Session, project: Project) -> KeptResults | None:
     if project.upstream:  # another release than the one that models run with
         return None
     return session.resource(project, KeptResults, lambda: KeptResults(session, project))
+
+
+def watch_code(session: Session) -> None:
+    """Have processes that are started from now on note what they run of the session's project that looks at what no
+    text tells; nothing where nothing is kept, or they do so already."""
+    if session.home is None or is_watching():
+        return
+    kept = kept_of_project(session, session.home)
+    if kept is not None:
+        kept.watch_code()
 
 
 def run_check(session: Session, check: Check, path: Path, item: str) -> tuple[CheckResult, ...]:

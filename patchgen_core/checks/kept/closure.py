@@ -6,7 +6,7 @@ modules every one that is imported from there, directly or not. Nothing is execu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,28 @@ class Roots:
     follows_configs: bool = True
 
 
+@dataclass(frozen=True)
+class Look:
+    """Code that may run, and looks at what no text tells.
+
+    Attributes:
+        name: the module's file, as inputs have it.
+        first: the line of its ``def``; 0 for what runs at an import.
+        line: where it looks.
+        text: at what.
+        only_asks: whether it asks for nothing but modules and programs.
+    """
+
+    name: str
+    first: int
+    line: int
+    text: str
+    only_asks: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.line} uses {self.text}"
+
+
 @dataclass
 class Closure:
     """What may be read.
@@ -47,10 +69,14 @@ class Closure:
     Attributes:
         inputs: the inputs with their states.
         unknown: why there may be more; empty for no such reason.
+        looks: the code that may look at more; first what runs at an import.
+        functions: all functions that do, whether they may run or not.
     """
 
     inputs: dict[Input, Any] = field(default_factory=dict)
     unknown: str = ""
+    looks: tuple[Look, ...] = ()
+    functions: tuple[Look, ...] = ()
 
 
 def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
@@ -81,8 +107,17 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
         asides += _follow([aside.part for aside in counting], parts, closure, files)
         called += [(aside.path, aside.body) for aside in counting]
         running = _find_running(parts, entered, roots.functions, called)
-    if not closure.unknown and (looks := _find_looks(parts, running)):
-        closure.unknown = _describe_looks(looks, files)
+    closure.looks = tuple(_look(path, body, files) for path, body in _find_looks(parts, running))
+    closure.functions = tuple(
+        _look(path, body, files)
+        for path, part in parts.items()
+        if part.summary is not None and not part.is_generated
+        for body in part.summary.bodies
+        if body.look
+    )
+    if any(look.only_asks for look in closure.looks):  # such as for a package that comes into the project later
+        places = map(files.states.name_of, files.project.import_roots)
+        closure.inputs |= {("names", place): files.states.read("names", place) for place in places}
     return closure
 
 
@@ -124,13 +159,16 @@ def _find_counting(asides: Iterable[_Aside], running: Iterable[tuple[Path, Body]
     ]
 
 
-def _describe_looks(looks: list[tuple[Path, Body]], files: ModuleFiles) -> str:
-    (path, body), *others = looks
-    line = f"{files.states.name_of(path)}:{body.line} uses {body.look}"
-    if not others:
-        return line
-    functions = f"{len(others)} other function{'s' * (len(others) > 1)}"
-    return f"{line}; {functions} that may run {'look' if len(others) > 1 else 'looks'} at what is not known as well"
+def _look(path: Path, body: Body, files: ModuleFiles) -> Look:
+    return Look(files.states.name_of(path), body.first, body.line, body.look, body.only_asks)
+
+
+def describe_looks(looks: Sequence[Look]) -> str:
+    """Why results cannot be kept for these; empty for none."""
+    if len(looks) < 2:
+        return "".join(map(str, looks))
+    functions = f"{len(looks) - 1} other function{'s' * (len(looks) > 2)}"
+    return f"{looks[0]}; {functions} that may run {'look' if len(looks) > 2 else 'looks'} at what is not known as well"
 
 
 def _find_running(

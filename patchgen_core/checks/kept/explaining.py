@@ -89,6 +89,8 @@ def _input_changes(kind: str, name: str, before: Any, now: Any) -> Iterator[str]
                 yield f"{'gone' if is_before else 'new'}: {os.path.join(name, entry)}"
     elif kind == "settings":
         yield "changed: the options of the run, or the place of the project"
+    elif kind == "program":
+        yield f"changed: the program '{name}' is {now or 'nowhere'} and not {before or 'nowhere'}"
     elif kind in ("module", "installed"):
         yield f"changed: 'import {name}' finds {now or 'nothing'} and not {before or 'nothing'}"
     else:

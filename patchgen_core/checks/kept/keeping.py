@@ -8,7 +8,6 @@ baseline are applied; anything red is computed afresh. Of the check ``drift`` th
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
 from collections.abc import Iterable, Mapping
@@ -18,15 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.kept.closure import Closure
+from patchgen_core.checks.kept.closure import Closure, describe_looks
 from patchgen_core.checks.kept.closures import Closures
 from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_machine
 from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.made_configs import DECLARED, MadeConfigs, list_other_configs, name_any
 from patchgen_core.checks.kept.module_files import ModuleFiles
-from patchgen_core.checks.kept.packages import TooManyFiles, is_metadata, is_own_package
+from patchgen_core.checks.kept.packages import TooManyFiles
 from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.kept.summaries import Summaries
+from patchgen_core.checks.kept.watching import Watching, is_watching, list_unseen
 from patchgen_core.checks.result import NOT_KEPT, CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT, Settings
@@ -76,7 +76,7 @@ class KeptResults:
         self.store = EntryStore(cache_folder(project))
         self.unknown = ""
         self._settings = text_digest(repr((str(project.base), *_settings(session.settings))))
-        self._made = MadeConfigs(session, project)
+        self._made, self._watching = MadeConfigs(session, project), Watching(session, project)
         self.states = States(project, self._settings, self._made.read)
         self._summaries = Summaries(self.store)
         self._closures = Closures(project, session.settings, ModuleFiles(self.states, self._summaries))
@@ -84,7 +84,6 @@ class KeptResults:
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
         self._done: list[_Done] = []
         self._run_places: set[RunPlace] = set()
-        self._harmless: set[str] = set()
 
     @cached_property
     def machine(self) -> dict[str, str]:
@@ -194,9 +193,13 @@ class KeptResults:
         known = self.find_names(check, path)
         if known is None:
             names = self._names[path]
-            names[check.name] = known = tuple(listing(path))
-            self._done = [done for done in self._done if done.names is None or done.path != path]
-            self._done.append(_Done(path, "", self._listing_closure(path), {}, names=dict(names)))
+            self.watch_code()
+            known = tuple(listing(path))
+            closure = self._listing_closure(path)
+            if not list_unseen(check, closure.looks) and not self._find_stray(check, closure):
+                names[check.name] = known
+                self._done = [done for done in self._done if done.names is None or done.path != path]
+                self._done.append(_Done(path, "", closure, self._read_programs(), names=dict(names)))
         return list(known)
 
     def find_names(self, check: Check, path: Path) -> tuple[str, ...] | None:
@@ -226,16 +229,21 @@ class KeptResults:
 
     def closure(self, check: Check, path: Path) -> Closure:
         """What of the project the results of a check may depend on."""
-        more = tuple(declared_inputs(check, path) or ())
-        return self._closures.of_config(path, more, runs_code=check.runs_code, follows_configs=follows_configs(check))
+        more, follows = tuple(declared_inputs(check, path) or ()), follows_configs(check)
+        return _judge(check, self._closures.of_config(path, more, runs_code=check.runs_code, follows_configs=follows))
 
     def _listing_closure(self, path: Path) -> Closure:
         return self._closures.of_config(path, (self.project.search_root,) if path.name == PYPROJECT else ())
 
+    def watch_code(self) -> None:
+        """Have processes that are started from now on note what they run that looks at what no text tells."""
+        if self.machine and not is_watching():
+            self._watching.begin(self._listing_closure(self.project.base / PYPROJECT))
+
     def find_run_place(self) -> RunPlace | None:
         """Where runs of upstream's models are kept; None where it is not known what they depend on."""
         closure = self._closures.of_models()
-        if not self.machine or closure.unknown:
+        if not self.machine or closure.unknown or closure.looks:
             return None
         inputs = sorted(((key, state) for key, state in closure.inputs.items() if key != SETTINGS), key=repr)
         context = text_digest(repr((hash_machine(self.machine), inputs)))[:24]
@@ -262,7 +270,8 @@ class KeptResults:
         seconds = next((result.seconds for result in results), 0.0) or time.perf_counter() - start
         if not results or any(result.status != "clean" for result in results):
             return results
-        reason = self.unknown or closure.unknown or reason or self._find_stray()
+        reason = self.unknown or closure.unknown or reason or self._find_stray(check, closure)
+        inputs |= self._read_programs()
         if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(_without_notes(result))) for result in results)
             done = _Done(path, item, closure, inputs, seconds, packed)
@@ -293,24 +302,19 @@ class KeptResults:
         """Whether checks run on other machines, of whose packages and processors nothing is known here."""
         return self.session.items_ahead is not None and self.session.items_ahead.is_elsewhere
 
-    def _find_stray(self) -> str:
-        """What is wrong where a process has read a file of the project that no closure has."""
-        base, cache = f"{self.project.base}{os.sep}", f"{self.store.cache_folder}{os.sep}"
-        new = self.session.opened_files(self.project) - self._harmless
-        known = self._closures.list_files() if new else set()
-        for path in sorted(new):
-            if path.startswith(base) and not path.startswith(cache):
-                name = self.states.name_of(Path(path))
-                is_hidden = any(part.startswith(".") for part in name.split("/"))
-                is_known = is_hidden or name in known or is_own_package(path)
-                if not is_known and not is_metadata(path, self.project.import_roots):
-                    return f"'{name}' was read, which the texts of the project's modules do not tell"
-            self._harmless.add(path)
-        return ""
+    def _read_programs(self) -> dict[Input, Any]:
+        """The programs that the project's code has asked for."""
+        return {each: self.states.read(*each) for each in self._watching.list_programs()}
+
+    def _find_stray(self, check: Check, closure: Closure) -> str:
+        """What a process did that the closures do not tell of."""
+        reason = self._watching.find_reason(closure) if check.runs_code else ""
+        return reason or self._watching.find_unknown_file(self._closures.list_files)
 
     def close(self) -> None:
         """Keep what was found out, if everything that went in is still what it was."""
         done, self._done = self._done, []
+        self._watching.end()
         try:
             kept = self._keep(done) if (done or self._run_places) and self.machine else []
             self._summaries.keep()
@@ -359,6 +363,11 @@ def declared_inputs(check: Check, path: Path) -> Iterable[Path] | None:
 def follows_configs(check: Check) -> bool:
     """Whether a check sees what config files import: only what the class itself says counts, as for its inputs."""
     return bool(vars(type(check)).get("follows_configs", True))
+
+
+def _judge(check: Check, closure: Closure) -> Closure:
+    """A closure with what is not known even where everything that code does is noted that can be."""
+    return replace(closure, unknown=closure.unknown or describe_looks(list_unseen(check, closure.looks)))
 
 
 def _settings(settings: Settings) -> tuple[object, ...]:

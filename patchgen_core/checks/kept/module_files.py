@@ -23,6 +23,7 @@ from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.header import is_generated
 
 _LIBRARIES = (".so", ".pyd")
+_HOME = re.compile(r"\bexpanduser\b|\.home\(")
 _VARIABLE = re.compile(r"""["']([A-Z][A-Z0-9_]+|[a-z]+_proxy|container)["']""")
 
 
@@ -148,7 +149,7 @@ class ModuleFiles:
             part.unknown = f"'{self.states.name_of(path)}' is not Python"
             return
         part.is_generated = is_generated(text)
-        for variable in set(_VARIABLE.findall(text)):
+        for variable in {*_VARIABLE.findall(text), *(["HOME"] if _HOME.search(text) else ())}:
             if counts_where_named(variable, self.project.shared_cache.ignore_variables):
                 self._add(part, "variable", variable)
         self._add_imports(part, path, summary.imports)

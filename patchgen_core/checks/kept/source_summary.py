@@ -18,7 +18,7 @@ _LOOKING = re.compile(
     | (urllib\.request|http\.client|numpy\.random|np\.random|safetensors(\.\w+)?|importlib\.resources|torch\.hub)\..+
     | datetime\.(datetime\.(now|utcnow|today)|date\.today)
     | os\.(?!path\b|environ|getenv|sep|linesep|name|PathLike|fspath|cpu_count|pathsep|curdir|pardir|extsep|devnull).+
-    | os\.path\.(exists|lexists|isfile|isdir|islink|ismount|getmtime|getatime|getctime|getsize|expanduser|samefile).*
+    | os\.path\.(exists|lexists|isfile|isdir|islink|ismount|getmtime|getatime|getctime|getsize|samefile).*
     | (io|codecs)\.open | sys\.(argv|stdin|path|modules|meta_path)(\..+)?
     | importlib\.(reload|util\.\w+|machinery\.\w+) | inspect\.getsource\w*
     | (torch|torch\.jit|numpy|np)\.(load|loadtxt|fromfile|genfromtxt|memmap) | torch\.(seed|initial_seed)
@@ -31,10 +31,12 @@ _METHODS = frozenset(
     (
         *("read_text", "read_bytes", "write_text", "write_bytes", "open", "iterdir", "glob", "rglob", "exists"),
         *("is_file", "is_dir", "is_symlink", "stat", "lstat", "from_pretrained", "load_file", "safe_open", "urlopen"),
-        *("load_dataset", "hf_hub_download", "snapshot_download", "expanduser", "home", "unlink", "mkdir"),
+        *("load_dataset", "hf_hub_download", "snapshot_download", "unlink", "mkdir"),
     )
 )
 _IMPORTING = ("importlib.import_module", "__import__", "import_module")
+ASKING = ("importlib.util.find_spec", "shutil.which")
+"""What asks for modules and programs, and sees nothing else."""
 _PRIVATE = re.compile(r"(?!__)_\w+")
 _REFERENCE = re.compile(r"(?:[\w.]*[.:])?((?!__)_\w+)")
 """A text that may stand for a private function, as that of ``getattr(module, "_load")`` does."""
@@ -51,6 +53,8 @@ Import = tuple[int, str, str]
 class Body:
     """Code that runs as one: what it refers to, and its first line that may look at more than its arguments.
 
+    ``first`` is the line of its ``def``, 0 for what runs at an import. With ``only_asks`` it asks for nothing but
+    modules and programs, of which the process tells that runs it (:mod:`patchgen_core.workers.watched_code`).
     A function that a decorator hands to :data:`REGISTRY` is ``registered``. What is imported inside one, or inside a
     private function, which others call by its name alone, counts where it runs: ``imports``.
     """
@@ -60,6 +64,8 @@ class Body:
     line: int = 0
     imports: frozenset[Import] = frozenset()
     registered: bool = False
+    first: int = 0
+    only_asks: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ def summarize_source(text: str) -> SourceSummary:
                 for name in (child.name, *owners):
                     places.setdefault(name, []).append(len(bodies))
                 own = _nodes_of_body(child)
-                body = _body(own, names, others)
+                body = _body(own, names, others, child.lineno)
                 is_registered = _is_registered(child)
                 if is_registered or (not owners and _is_private(child)):
                     inside.update(own)
@@ -176,9 +182,9 @@ def _literal(call: ast.Call) -> str:
     return first.value if is_name and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
-def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str]) -> Body:
+def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str], first: int = 0) -> Body:
     uses: set[str] = set()
-    looks: list[tuple[int, str]] = []
+    looks: list[tuple[bool, int, str]] = []
     for node in nodes:
         if isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Load):
@@ -194,9 +200,9 @@ def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str
         else:
             look = _look_of_call(node, names) if isinstance(node, ast.Call) else ""
         if look:
-            looks.append((getattr(node, "lineno", 0), look))
-    line, look = min(looks, default=(0, ""))
-    return Body(frozenset(uses), look, line)
+            looks.append((look in ASKING, getattr(node, "lineno", 0), look))
+    only_asks, line, look = min(looks, default=(False, 0, ""))
+    return Body(frozenset(uses), look, line, first=first, only_asks=only_asks)
 
 
 @functools.lru_cache(maxsize=16384)

@@ -8,6 +8,7 @@ kind       name                              state
 names      a folder                          names of the modules, packages and libraries in it
 tree       a folder                          the files below it, from there
 variable   an environment variable           hash of its value, None where it is not set
+program    a program                         its file on the search path, or None
 settings   nothing                           hash of how the run goes
 plan       a config file                     hash of what its configs declare, wherever; None where they have drifted
 places     a config file                     hash of the lines that this is declared on; None as well
@@ -17,6 +18,7 @@ places     a config file                     hash of the lines that this is decl
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,8 @@ class States:
             return self._tree(name)
         if kind == "variable":
             return variable_state(name)
+        if kind == "program":
+            return shutil.which(name)
         if kind in DECLARED:
             return self._read_declared(kind, self.path(name))
         return self._settings if (kind, name) == SETTINGS else self._reader.read(kind, name)

@@ -27,6 +27,7 @@ class KernelCheck(Check):
 
     name = "kernel"
     on_device = True
+    runs_in_workers = True
     runs_ahead = True
 
     def items(self, path: Path) -> Iterator[str]:

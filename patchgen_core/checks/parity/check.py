@@ -41,6 +41,7 @@ class ParityCheck(ModelCheck):
 
     name = "parity"
     on_device = True
+    runs_in_workers = True
     follows_configs = False
 
     def __init__(self, session: Session) -> None:

@@ -14,6 +14,7 @@ class PlanCheck(BesideCheck):
     """The parallel plan fits the parameters."""
 
     name = "plan"
+    runs_in_workers = True
     follows_configs = False
     file = "parallel_plan.py"
     function = f"{_ROOM}.comparison:check_request"

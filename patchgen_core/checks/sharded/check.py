@@ -29,6 +29,7 @@ class ShardedCheck(ModelCheck):
     """The generated model that ranks share computes what one process computes, and learns the same."""
 
     name = "sharded"
+    runs_in_workers = True
     follows_configs = False
 
     def inputs(self, path: Path) -> Iterable[Path]:

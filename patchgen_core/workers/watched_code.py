@@ -1,0 +1,138 @@
+"""Which functions of a project run in a process, of those that may look at what no text tells, and what it asks for.
+
+The environment names a file that lists such functions. A module that has one is compiled with a call at the beginning
+of each; its lines stay where they are, and its bytecode is not kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from patchgen_core.workers.opened_files import is_installed
+
+VARIABLE = "PATCHGEN_WATCHED"
+"""The environment variable that names the file: JSON of a :class:`Watched`."""
+RAN, ASKED, PROGRAM = "ran ", "asked ", "program "
+"""How what is noted begins: a function that ran, with its line; what was asked for; a program that was."""
+_CALL = "__patchgen_ran__"
+_noted: dict[str, None] = {}
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What a process is to note.
+
+    Attributes:
+        base: the project's folder.
+        functions: lines of ``def`` by the paths of modules.
+        own: the top-level packages of which it notes when somebody asks whether a module of them is there.
+    """
+
+    base: str = ""
+    functions: Mapping[str, list[int]] = field(default_factory=dict)
+    own: list[str] = field(default_factory=list)
+
+
+@functools.cache
+def watch_code() -> None:
+    """From now on note what the file says that the environment names; nothing where it names none."""
+    watched = read_watched()
+    if watched.functions:
+        _watch_functions({file: frozenset(lines) for file, lines in watched.functions.items() if lines})
+        _watch_questions(f"{watched.base}{os.sep}", frozenset(watched.own))
+
+
+def read_watched() -> Watched:
+    """What the file says that the environment names; nothing where that cannot be read."""
+    path = os.environ.get(VARIABLE)
+    try:
+        return Watched(**json.loads(Path(path).read_text(encoding="utf-8"))) if path else Watched()
+    except (OSError, ValueError, TypeError):
+        return Watched()
+
+
+def write_watched(path: Path, watched: Watched) -> None:
+    """Have processes that are started from now on note this; an OSError where it cannot be written."""
+    path.write_text(json.dumps(asdict(watched)), encoding="utf-8")
+    os.environ[VARIABLE] = str(path)
+
+
+def list_noted() -> list[str]:
+    """What was noted so far."""
+    return list(_noted)
+
+
+def add_noted(notes: Iterable[str]) -> None:
+    """Count what processes of this one have noted as its own."""
+    _noted.update(dict.fromkeys(notes))
+
+
+def _watch_functions(lines: Mapping[str, frozenset[int]]) -> None:
+    loader: Any = importlib.machinery.SourceFileLoader
+    get_code = loader.get_code
+
+    @functools.wraps(get_code)
+    def get_watched_code(self: Any, fullname: str) -> CodeType | None:
+        file = os.path.abspath(self.get_filename(fullname))
+        if file not in lines:
+            return get_code(self, fullname)  # type: ignore[no-any-return]
+        return compile_watched(self.get_data(file), file, lines[file])
+
+    setattr(builtins, _CALL, _note)
+    loader.get_code = get_watched_code
+
+
+def compile_watched(data: bytes, file: str, lines: Iterable[int]) -> CodeType:
+    """A module's code, in which functions whose ``def`` is on one of these lines note that they run."""
+    tree = ast.parse(data, file)
+    lines = frozenset(lines)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in lines:
+            place = 1 if ast.get_docstring(node, clean=False) is not None else 0
+            first = node.body[min(place, len(node.body) - 1)]
+            call = ast.Call(ast.Name(_CALL, ast.Load()), [ast.Constant(f"{RAN}{file}:{node.lineno}")], [])
+            node.body.insert(place, ast.fix_missing_locations(ast.copy_location(ast.Expr(call), first)))
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+def _watch_questions(base: str, own: frozenset[str]) -> None:
+    find_spec, which = importlib.util.find_spec, shutil.which
+
+    @functools.wraps(find_spec)
+    def asked_find_spec(name: str, package: str | None = None) -> Any:
+        module = importlib.util.resolve_name(name, package) if package is not None else name
+        if module.partition(".")[0] in own:
+            _note(f"{ASKED}whether there is a module '{module}'")
+        return find_spec(name, package)
+
+    @functools.wraps(which)
+    def asked_which(cmd: Any, *arguments: Any, **options: Any) -> Any:
+        caller = sys._getframe(1).f_code.co_filename
+        if caller.startswith(base) and not is_installed(caller):
+            is_plain = isinstance(cmd, str) and not arguments and not options
+            _note(f"{PROGRAM}{cmd}" if is_plain else f"{ASKED}for a program on a path of {caller}")
+        return which(cmd, *arguments, **options)
+
+    _replace(importlib.util, "find_spec", asked_find_spec)
+    _replace(shutil, "which", asked_which)
+
+
+def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
+    setattr(module, name, function)
+
+
+def _note(what: str) -> None:
+    _noted[what] = None
