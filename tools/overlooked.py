@@ -1,6 +1,6 @@
 """Parts of what results are kept under, each of which can be overlooked, to see that random edits notice.
 
-    python -m tools.overlooked EDITS SEED [gate | models | mixture] [PART ...]
+    python -m tools.overlooked EDITS SEED [gate | apart | models | mixture] [PART ...]
 
 Runs that many edits for each part, in which it counts no more, and says after how many the answers differed.
 """
@@ -19,6 +19,7 @@ from patchgen_core.checks.kept import closure, keeping, sharing
 from patchgen_core.checks.kept.keeping import KeptResults
 from patchgen_core.checks.kept.sharing import SharedResults
 from patchgen_core.checks.kept.states import States
+from patchgen_core.checks.kept.watching import Watching
 
 _DIFFER = re.compile(r"after (\d+) edits the answers differ")
 
@@ -80,6 +81,7 @@ PARTS: Mapping[str, Callable[[], None]] = {
             "installed",
             "plan",
             "places",
+            "program",
         )
     },
     "packages": partial(_overlook_states, keeping, "machine_states", "package "),
@@ -89,7 +91,8 @@ PARTS: Mapping[str, Callable[[], None]] = {
     "shared environment": partial(_overlook_states, sharing, "portable_machine", "variable "),
     "code that looks elsewhere": partial(_give_always, closure, "_find_looks", []),
     "what configs depend on": partial(_give_always, KeptResults, "_inputs_of_configs", ({}, "")),
-    "files that were opened": partial(_give_always, KeptResults, "_find_stray", ""),
+    "files that were opened": partial(_give_always, Watching, "find_unknown_file", ""),
+    "code that ran": partial(_give_always, Watching, "find_reason", ""),
     "files that change meanwhile": partial(_give_always, KeptResults, "_holds", True),
 }
 """What overlooks each part."""

@@ -13,13 +13,14 @@ from importlib.abc import Loader, PathEntryFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, ExtensionFileLoader, FileFinder, SourceFileLoader
 
 from patchgen_core.project.project import OUTPUT_FOLDER
+from patchgen_core.workers.watched_code import compile_watched, list_watched_lines
 
 
 class _SourceLoader(SourceFileLoader):
     """Compiles a module from its text: bytecode is neither used nor left."""
 
     def get_code(self, fullname: str) -> types.CodeType:
-        return self.source_to_code(self.get_data(self.path), self.path)
+        return compile_watched(self.get_data(self.path), self.path, list_watched_lines(self.path))
 
 
 def import_generated_modules_from_text() -> None:

@@ -29,6 +29,7 @@ RAN, ASKED, PROGRAM = "ran ", "asked ", "program "
 """How what is noted begins: a function that ran, with its line; what was asked for; a program that was."""
 _CALL = "__patchgen_ran__"
 _noted: dict[str, None] = {}
+_lines: dict[str, frozenset[int]] = {}
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,9 @@ def watch_code() -> None:
     """From now on note what the file says that the environment names; nothing where it names none."""
     watched = read_watched()
     if watched.functions:
-        _watch_functions({file: frozenset(lines) for file, lines in watched.functions.items() if lines})
+        _lines.update({file: frozenset(lines) for file, lines in watched.functions.items()})
+        setattr(builtins, _CALL, _note)
+        _watch_functions()
         _watch_questions(f"{watched.base}{os.sep}", frozenset(watched.own))
 
 
@@ -80,30 +83,37 @@ def add_noted(notes: Iterable[str]) -> None:
     _noted.update(dict.fromkeys(notes))
 
 
-def _watch_functions(lines: Mapping[str, frozenset[int]]) -> None:
+def list_watched_lines(file: str) -> frozenset[int]:
+    """The lines of ``def`` of the functions of a module that note that they run."""
+    return _lines.get(os.path.abspath(file), frozenset())
+
+
+def _watch_functions() -> None:
     loader: Any = importlib.machinery.SourceFileLoader
     get_code = loader.get_code
 
     @functools.wraps(get_code)
     def get_watched_code(self: Any, fullname: str) -> CodeType | None:
-        file = os.path.abspath(self.get_filename(fullname))
-        if file not in lines:
+        file = self.get_filename(fullname)
+        lines = list_watched_lines(file)
+        if not lines:
             return get_code(self, fullname)  # type: ignore[no-any-return]
-        return compile_watched(self.get_data(file), file, lines[file])
+        return compile_watched(self.get_data(file), file, lines)
 
-    setattr(builtins, _CALL, _note)
     loader.get_code = get_watched_code
 
 
 def compile_watched(data: bytes, file: str, lines: Iterable[int]) -> CodeType:
     """A module's code, in which functions whose ``def`` is on one of these lines note that they run."""
-    tree = ast.parse(data, file)
     lines = frozenset(lines)
+    if not lines:
+        return compile(data, file, "exec", dont_inherit=True)
+    tree, path = ast.parse(data, file), os.path.abspath(file)
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno in lines:
             place = 1 if ast.get_docstring(node, clean=False) is not None else 0
             first = node.body[min(place, len(node.body) - 1)]
-            call = ast.Call(ast.Name(_CALL, ast.Load()), [ast.Constant(f"{RAN}{file}:{node.lineno}")], [])
+            call = ast.Call(ast.Name(_CALL, ast.Load()), [ast.Constant(f"{RAN}{path}:{node.lineno}")], [])
             node.body.insert(place, ast.fix_missing_locations(ast.copy_location(ast.Expr(call), first)))
     return compile(tree, file, "exec", dont_inherit=True)
 

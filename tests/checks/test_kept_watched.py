@@ -147,6 +147,15 @@ def test_a_result_is_not_kept_where_it_runs_and_a_note_says_so(project: Workspac
     assert find_reason(project) == reason
 
 
+def test_a_function_counts_that_stands_beside_generated_modules(project: Workspace) -> None:
+    project.write("proj/generated/__init__.py", "")
+    project.write("proj/generated/loading.py", RUNS)
+    project.write("proj/deep.py", "from proj.generated.loading import times as times\n")
+    assert rerun(project) == ["toy"]
+    assert rerun(project) == ["toy"]
+    assert find_reason(project) == "proj/generated/loading.py:2 uses open(), and ran"
+
+
 def test_what_is_not_known_of_counts_where_no_process_tells(project: Workspace) -> None:
     project.write("proj/deep.py", KEPT["a function that does not run"])
     for check in (INHERITING, INHERITING):

@@ -51,7 +51,7 @@ class ModuleFiles:
 
     def __init__(self, states: States, summaries: Summaries) -> None:
         self.states, self.project, self._summaries = states, states.project, summaries
-        self._own_places = _own_places(self.project)
+        self._own_places = find_own_places(self.project)
         self._files: dict[Path, Part] = {}
         self._modules: dict[tuple[str, tuple[Path, ...]], Part] = {}
 
@@ -179,7 +179,7 @@ class ModuleFiles:
         return any(path.is_relative_to(root) for root in (self.project.search_root, *self.project.import_roots[:1]))
 
 
-def _own_places(project: Project) -> tuple[Path, ...]:
+def find_own_places(project: Project) -> tuple[Path, ...]:
     """Folders of the project that modules are imported from beside its import roots."""
     base = str(project.base)
     places = (Path(os.path.abspath(place)) for place in sys.path)

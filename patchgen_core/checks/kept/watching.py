@@ -10,6 +10,7 @@ from pathlib import Path
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.kept.closure import Closure, Look, describe_looks
+from patchgen_core.checks.kept.module_files import find_own_places
 from patchgen_core.checks.kept.packages import is_metadata, is_own_package
 from patchgen_core.checks.session import Session
 from patchgen_core.config.input_recording import Input, input_name
@@ -35,7 +36,8 @@ class Watching:
             functions.setdefault(str(self._project.base / look.name), []).append(look.first)
         if not functions:
             return
-        own = sorted({entry.name.partition(".")[0] for root in self._project.import_roots for entry in _scan(root)})
+        places = (*self._project.import_roots, *find_own_places(self._project))
+        own = sorted({entry.name.partition(".")[0] for place in places for entry in _scan(place)})
         with contextlib.suppress(OSError):  # nothing of them is kept then
             number, name = tempfile.mkstemp(prefix="patchgen-watched-", suffix=".json")
             os.close(number)
