@@ -30,9 +30,16 @@ def test_small_project(tmp_path: Path) -> None:
 
 
 def test_all_checks_of_a_small_project(tmp_path: Path) -> None:
-    tally = run_apart(edits(3), SEED, tmp_path, "gate")
+    tally = run_apart(edits(3), SEED + 1, tmp_path, "gate")
     assert tally.reused > tally.edits
     assert min(tally.statuses[f"{check} clean"] for check in ("drift", "contract", "world")) > 0
+
+
+@pytest.mark.slow
+def test_code_that_runs_in_processes(tmp_path: Path) -> None:
+    tally = run_apart(edits(3), SEED + 1, tmp_path, "apart")
+    assert tally.reused > tally.edits
+    assert min(tally.statuses[f"{check} clean"] for check in ("drift", "apart")) > 0
 
 
 @pytest.mark.slow
