@@ -193,13 +193,22 @@ def test_the_switch_has_everything_run(project: Workspace, monkeypatch: pytest.M
     assert rerun(project) == BOTH
 
 
-@pytest.mark.parametrize("status", ["failed", "error", "skipped"])
+@pytest.mark.parametrize("status", ["failed", "error"])
 @pytest.mark.mostly_slow(1)
-def test_only_what_is_clean_is_kept(project: Workspace, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
+def test_nothing_red_is_kept(project: Workspace, monkeypatch: pytest.MonkeyPatch, status: str) -> None:
     project.config(PATCH + "\n# a remark\n", OTHER)
     monkeypatch.setattr(CountedCheck, "status", status)
     assert rerun(project) == ["other"]
     assert rerun(project) == ["other"]
+
+
+def test_what_is_skipped_is_kept(project: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CountedCheck, "status", "skipped")
+    project.config(PATCH + "\n# a remark\n", OTHER)
+    first = [result for result in run_gate(project) if result.check == "counted"]
+    assert rerun(project) == []
+    again = [result for result in run_gate(project) if result.check == "counted"]
+    assert [result.status for result in again] == [result.status for result in first] == ["skipped", "clean"]
 
 
 def test_checks_of_a_config_that_has_drifted_run_each_time(project: Workspace) -> None:

@@ -102,6 +102,9 @@ KEPT = {
         "def times(x):\n    return x * 2 + has('nowhere_at_all')\n"
     ),
     "a program": f"import shutil\n\nHADOOP = shutil.which('some-program')\n{TIMES}, HADOOP\n",
+    "a stand-in for a module": (
+        f"import sys\nfrom types import ModuleType\n\nsys.modules['some_package'] = ModuleType('some_package')\n{TIMES}\n"
+    ),
     "the home folder": f"import os\n\nHOME = os.path.expanduser('~/.cache')\n{TIMES}\n",
 }
 RUNS = "def times(x):\n    return x * len(open(__file__).read())\n"
@@ -114,6 +117,10 @@ NOT_KEPT = {
     "what runs at the import": (
         "TEXT = open(__file__).read()\n\n\ndef times(x):\n    return x * 2\n",
         "proj/deep.py:1 uses open()",
+    ),
+    "what is imported already": (
+        f"import sys\n\nHAS = sys.modules.get('some_package')\n{TIMES}\n",
+        "proj/deep.py:3 uses sys.modules.get",
     ),
     "one that asks and opens": (
         "import shutil\n\n\ndef times(x):\n    return (shutil.which('some-program'), open(__file__).read())\n",

@@ -1,8 +1,8 @@
 """Results of checks that hold as long as everything that went into them is the same.
 
 Everything is looked at before the first check of a run, and again at its end: what was touched meanwhile is not kept.
-Only clean results are kept, with their warnings, notes and figures, as they were before the project's severities and
-baseline are applied; anything red is computed afresh. Of the check ``drift`` the cache of what was made
+Only clean and skipped results are kept, with their warnings, notes and figures, as they were before the project's
+severities and baseline are applied; anything red is computed afresh. Of the check ``drift`` the cache of what was made
 (:mod:`patchgen_core.build.cache`) tells.
 """
 
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _HARMLESS_SETTINGS = frozenset(("fix", "prune", "caching", "holds_back"))
 """Nothing is kept in a run that writes or uses no cache, and baselines are applied to what is kept."""
+_KEPT = ("clean", "skipped")
+"""The states of results that are kept: what is skipped hangs on the same things as what is clean."""
 ORPHANS = "orphans"
 """An item that is looked for each time: it costs nothing."""
 
@@ -139,7 +141,7 @@ class KeptResults:
             results = tuple(map(unpack, entry.results))
         except ValueError:
             return None
-        if not results or any(result.check != check.name or result.status != "clean" for result in results):
+        if not results or any(result.check != check.name or result.status not in _KEPT for result in results):
             return None
         return tuple(replace(result, made=entry.made, seconds=entry.seconds) for result in results)
 
@@ -268,7 +270,7 @@ class KeptResults:
         start = time.perf_counter()
         results = self.session.run_item(check, path, item)
         seconds = next((result.seconds for result in results), 0.0) or time.perf_counter() - start
-        if not results or any(result.status != "clean" for result in results):
+        if not results or any(result.status not in _KEPT for result in results):
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray(check, closure)
         inputs |= self._read_programs()
@@ -377,7 +379,7 @@ def _settings(settings: Settings) -> tuple[object, ...]:
 
 
 def _with_note(result: CheckResult, reason: str) -> CheckResult:
-    if not reason or result.status != "clean":
+    if not reason or result.status not in _KEPT:
         return result
     return replace(result, notes=(*result.notes, f"{NOT_KEPT}{reason}"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, list_nodes
@@ -20,8 +20,8 @@ _LOOKING = re.compile(
     | os\.(?!path\b|environ|getenv|sep|linesep|name|PathLike|fspath|cpu_count|pathsep|curdir|pardir|extsep|devnull).+
     | os\.path\.(exists|lexists|isfile|isdir|islink|ismount|getmtime|getatime|getctime|getsize|samefile).*
     | (io|codecs)\.open | sys\.(argv|stdin|path|modules|meta_path)(\..+)?
-    | importlib\.(reload|util\.\w+|machinery\.\w+) | inspect\.getsource\w*
-    | (torch|torch\.jit|numpy|np)\.(load|loadtxt|fromfile|genfromtxt|memmap) | torch\.(seed|initial_seed)
+    | importlib\.(reload|util\.(?!resolve_name|module_from_spec)\w+|machinery\.(?!ModuleSpec)\w+)
+    | inspect\.getsource\w* | (torch|torch\.jit|numpy|np)\.(load|loadtxt|fromfile|genfromtxt|memmap) | torch\.(seed|initial_seed)
     | pandas\.read_\w+ | platform\.\w+
     """,
     re.VERBOSE,
@@ -182,8 +182,9 @@ def _literal(call: ast.Call) -> str:
     return first.value if is_name and isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
 
 
-def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str], first: int = 0) -> Body:
+def _body(nodes: Sequence[ast.AST], names: dict[str, str], others: dict[str, str], first: int = 0) -> Body:
     uses: set[str] = set()
+    written = {id(node.value) for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)}
     looks: list[tuple[bool, int, str]] = []
     for node in nodes:
         if isinstance(node, ast.Name):
@@ -192,7 +193,7 @@ def _body(nodes: Iterable[ast.AST], names: dict[str, str], others: dict[str, str
             look = _look_of(names.get(node.id, node.id))
         elif isinstance(node, ast.Attribute):
             uses.add(node.attr)
-            look = _look_of(_dotted(node, names))
+            look = "" if id(node) in written else _look_of(_dotted(node, names))
         elif isinstance(node, ast.Constant):
             text = _REFERENCE.fullmatch(node.value) if isinstance(node.value, str) else None
             uses.update(text.groups() if text is not None else ())

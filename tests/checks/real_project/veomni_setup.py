@@ -19,10 +19,8 @@ def setup(models):
 def stand_in():
     absent = [name for name in ("httpx", "psutil") if importlib.util.find_spec(name) is None]
     for name in (*absent, "transformers.dependency_versions_check"):
-        sys.modules[name] = importlib.util.module_from_spec(ModuleSpec(name, None))
-    if "httpx" in absent:
-        sys.modules["httpx"].HTTPError = OSError
-    sys.modules["transformers.dependency_versions_check"].dep_version_check = print
+        module = sys.modules[name] = importlib.util.module_from_spec(ModuleSpec(name, None))
+        module.HTTPError, module.dep_version_check = OSError, print
 
 
 @contextmanager
