@@ -120,7 +120,7 @@ NOT_KEPT = {
     ),
     "what is imported already": (
         f"import sys\n\nHAS = sys.modules.get('some_package')\n{TIMES}\n",
-        "proj/deep.py:3 uses sys.modules.get",
+        "proj/deep.py:3 uses sys.modules",
     ),
     "one that asks and opens": (
         "import shutil\n\n\ndef times(x):\n    return (shutil.which('some-program'), open(__file__).read())\n",

@@ -21,7 +21,8 @@ _LOOKING = re.compile(
     | os\.path\.(exists|lexists|isfile|isdir|islink|ismount|getmtime|getatime|getctime|getsize|samefile).*
     | (io|codecs)\.open | sys\.(argv|stdin|path|modules|meta_path)(\..+)?
     | importlib\.(reload|util\.(?!resolve_name|module_from_spec)\w+|machinery\.(?!ModuleSpec)\w+)
-    | inspect\.getsource\w* | (torch|torch\.jit|numpy|np)\.(load|loadtxt|fromfile|genfromtxt|memmap) | torch\.(seed|initial_seed)
+    | inspect\.getsource\w*
+    | (torch|torch\.jit|numpy|np)\.(load|loadtxt|fromfile|genfromtxt|memmap) | torch\.(seed|initial_seed)
     | pandas\.read_\w+ | platform\.\w+
     """,
     re.VERBOSE,
