@@ -103,7 +103,7 @@ KEPT = {
     ),
     "a program": f"import shutil\n\nHADOOP = shutil.which('some-program')\n{TIMES}, HADOOP\n",
     "a stand-in for a module": (
-        f"import sys\nfrom types import ModuleType\n\nsys.modules['some_package'] = ModuleType('some_package')\n{TIMES}\n"
+        f"import sys\nfrom types import ModuleType\n\nsys.modules['a_package'] = ModuleType('a_package')\n{TIMES}\n"
     ),
     "the home folder": f"import os\n\nHOME = os.path.expanduser('~/.cache')\n{TIMES}\n",
 }
