@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from patchgen_core.checks.kept.asking import SWITCH
 from tools.real_models import run_gate, set_up_project
 from tools.real_project import find_upstream_release, make_real_project
 
@@ -63,3 +68,20 @@ def test_ranks_share_causal_models_by_the_projects_own_parallel_state(tmp_path: 
     shared = [result for result in results if result["check"] == "sharded"]
     assert len(shared) == 4
     assert [result["errors"] for result in shared if result["status"] != "clean"] == []
+
+
+def test_results_are_kept_whatever_its_utilities_could_look_at(tmp_path: Path) -> None:
+    project = make_real_project("0.1.12", tmp_path)
+    set_up_project(tmp_path, SETTINGS, [SETUP])
+    checks = {"llama": "import", "qwen3_moe": "converter", "qwen3": "parity[eager]"}
+    configs = {name: project.search_root / name / f"{name}_gpu_patch_gen_config.py" for name in checks}
+    upstream = find_upstream_release("0.1.12").folder
+    run_gate(tmp_path, upstream, [f"{config}::drift" for config in configs.values()])
+    command = [sys.executable, "-m", "patchgen_core", "gate", "--output-format", "json"]
+    command += [f"{configs[name]}::{check}" for name, check in checks.items()]
+    for is_kept in (False, True):
+        environment = {**os.environ, "PYTHONPATH": str(upstream), SWITCH: "1"}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        results = json.loads(done.stdout)["results"]
+        assert [result["status"] for result in results] == ["clean"] * len(checks)
+        assert [bool(result["made"]) for result in results] == [is_kept] * len(checks)
