@@ -25,8 +25,9 @@ from patchgen_core.workers.opened_files import is_installed
 
 VARIABLE = "PATCHGEN_WATCHED"
 """The environment variable that names the file: JSON of a :class:`Watched`."""
-RAN, ASKED, PROGRAM = "ran ", "asked ", "program "
-"""How what is noted begins: a function that ran, with its line; what was asked for; a program that was."""
+RAN, MODULE, PROGRAM, LOOKED = "ran ", "module ", "program ", "looked "
+"""How what is noted begins: a function that ran, with its line; a module and a program that were asked for; what else
+was looked at."""
 _CALL = "__patchgen_ran__"
 _noted: dict[str, None] = {}
 _lines: dict[str, frozenset[int]] = {}
@@ -125,7 +126,7 @@ def _watch_questions(base: str, own: frozenset[str]) -> None:
     def asked_find_spec(name: str, package: str | None = None) -> Any:
         module = importlib.util.resolve_name(name, package) if package is not None else name
         if module.partition(".")[0] in own:
-            _note(f"{ASKED}whether there is a module '{module}'")
+            _note(f"{MODULE}{module}")
         return find_spec(name, package)
 
     @functools.wraps(which)
@@ -133,7 +134,7 @@ def _watch_questions(base: str, own: frozenset[str]) -> None:
         caller = sys._getframe(1).f_code.co_filename
         if caller.startswith(base) and not is_installed(caller):
             is_plain = isinstance(cmd, str) and not arguments and not options
-            _note(f"{PROGRAM}{cmd}" if is_plain else f"{ASKED}for a program on a path of {caller}")
+            _note(f"{PROGRAM}{cmd}" if is_plain else f"{LOOKED}for a program on a path of {caller}")
         return which(cmd, *arguments, **options)
 
     _replace(importlib.util, "find_spec", asked_find_spec)

@@ -107,6 +107,15 @@ KEPT = {
     ),
     "the home folder": f"import os\n\nHOME = os.path.expanduser('~/.cache')\n{TIMES}\n",
 }
+ASKING = """import importlib.util
+
+
+def times(x):
+    try:
+        return x + bool(importlib.util.find_spec("NAME"))
+    except ModuleNotFoundError:
+        return x
+"""
 RUNS = "def times(x):\n    return x * len(open(__file__).read())\n"
 NOT_KEPT = {
     "a function that runs": (RUNS, "proj/deep.py:2 uses open(), and ran"),
@@ -126,9 +135,9 @@ NOT_KEPT = {
         "import shutil\n\n\ndef times(x):\n    return (shutil.which('some-program'), open(__file__).read())\n",
         "proj/deep.py:5 uses open(), and ran",
     ),
-    "whether a module of the project is there": (
-        "import importlib.util\n\nHAS = importlib.util.find_spec('proj.more')\n\n\ndef times(x):\n    return x * 2\n",
-        "it was asked whether there is a module 'proj.more'",
+    "a program on a path of its own": (
+        f"import shutil\n\nHADOOP = shutil.which('some-program', path='/nowhere')\n{TIMES}\n",
+        "it was looked for a program on a path of {root}/proj/deep.py",
     ),
     "a function that only getattr names": (
         "import sys\n\n\ndef load():\n    return open(__file__).read()\n\n\ndef times(x):\n"
@@ -151,7 +160,7 @@ def test_a_result_is_not_kept_where_it_runs_and_a_note_says_so(project: Workspac
     project.write("proj/deep.py", text)
     assert rerun(project) == ["toy"]
     assert rerun(project) == ["toy"]
-    assert find_reason(project) == reason
+    assert find_reason(project) == reason.replace("{root}", str(project.root))
 
 
 def test_a_function_counts_that_stands_beside_generated_modules(project: Workspace) -> None:
@@ -188,6 +197,27 @@ def test_a_package_that_comes_into_the_project_counts_where_it_was_asked_for(pro
     project.write("proj/deep.py", KEPT["whether a package is installed"])
     assert rerun(project) == ["toy"]
     project.write("nowhere_at_all/__init__.py", "")
+    assert rerun(project) == ["toy"]
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("proj.more", "proj/more.py"),
+        ("proj.more", "proj/more/file.txt"),
+        ("more", "more/__init__.py"),
+        ("proj.sub.more", "proj/sub/more.py"),
+        ("proj.sub.more", "proj/sub/more/file.txt"),
+        ("proj.sub", "proj/sub/__init__.py"),
+    ],
+)
+@pytest.mark.mostly_slow(3)
+def test_a_module_of_the_project_counts_that_was_asked_for(project: Workspace, name: str, made: str) -> None:
+    project.write("proj/sub/file.txt", "")
+    project.write("proj/deep.py", ASKING.replace("NAME", name))
+    assert rerun(project) == ["toy"]
+    assert rerun(project) == []
+    project.write(made, "")
     assert rerun(project) == ["toy"]
 
 

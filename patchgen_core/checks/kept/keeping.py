@@ -201,7 +201,7 @@ class KeptResults:
             if not list_unseen(check, closure.looks) and not self._find_stray(check, closure):
                 names[check.name] = known
                 self._done = [done for done in self._done if done.names is None or done.path != path]
-                self._done.append(_Done(path, "", closure, self._read_programs(), names=dict(names)))
+                self._done.append(_Done(path, "", closure, self._read_asked(), names=dict(names)))
         return list(known)
 
     def find_names(self, check: Check, path: Path) -> tuple[str, ...] | None:
@@ -273,7 +273,7 @@ class KeptResults:
         if not results or any(result.status not in _KEPT for result in results):
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray(check, closure)
-        inputs |= self._read_programs()
+        inputs |= self._read_asked()
         if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(_without_notes(result))) for result in results)
             done = _Done(path, item, closure, inputs, seconds, packed)
@@ -304,9 +304,9 @@ class KeptResults:
         """Whether checks run on other machines, of whose packages and processors nothing is known here."""
         return self.session.items_ahead is not None and self.session.items_ahead.is_elsewhere
 
-    def _read_programs(self) -> dict[Input, Any]:
-        """The programs that the project's code has asked for."""
-        return {each: self.states.read(*each) for each in self._watching.list_programs()}
+    def _read_asked(self) -> dict[Input, Any]:
+        """The programs and modules that processes have asked for."""
+        return {each: self.states.read(*each) for each in self._watching.list_asked()}
 
     def _find_stray(self, check: Check, closure: Closure) -> str:
         """What a process did that the closures do not tell of."""

@@ -16,7 +16,16 @@ from patchgen_core.checks.session import Session
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.project.cache_folder import cache_folder
 from patchgen_core.project.project import Project
-from patchgen_core.workers.watched_code import ASKED, PROGRAM, RAN, VARIABLE, Watched, read_watched, write_watched
+from patchgen_core.workers.watched_code import (
+    LOOKED,
+    MODULE,
+    PROGRAM,
+    RAN,
+    VARIABLE,
+    Watched,
+    read_watched,
+    write_watched,
+)
 
 
 class Watching:
@@ -36,8 +45,7 @@ class Watching:
             functions.setdefault(str(self._project.base / look.name), []).append(look.first)
         if not functions:
             return
-        places = (*self._project.import_roots, *find_own_places(self._project))
-        own = sorted({entry.name.partition(".")[0] for place in places for entry in _scan(place)})
+        own = sorted({entry.name.partition(".")[0] for place in self._places for entry in _scan(place)})
         with contextlib.suppress(OSError):  # nothing of them is kept then
             number, name = tempfile.mkstemp(prefix="patchgen-watched-", suffix=".json")
             os.close(number)
@@ -59,9 +67,21 @@ class Watching:
         unwatched = [look for look in closure.looks if not self._is_watched(look)]
         return describe_looks(unwatched) or _describe_notes(self._notes(), self._project.base, closure)
 
-    def list_programs(self) -> list[Input]:
-        """The programs that the project's code has asked for."""
-        return [("program", note.removeprefix(PROGRAM)) for note in self._notes() if note.startswith(PROGRAM)]
+    def list_asked(self) -> list[Input]:
+        """The programs that the project's code has asked for, and what decides whether modules of the project are
+        there that were asked for."""
+        notes = self._notes()
+        modules = [note.removeprefix(MODULE) for note in notes if note.startswith(MODULE)]
+        folders = (place.joinpath(*name.split(".")[:-1]) for name in modules for place in self._places)
+        return [
+            *(("program", note.removeprefix(PROGRAM)) for note in notes if note.startswith(PROGRAM)),
+            *(("module", name) for name in modules),
+            *(("names", input_name(self._project, folder)) for folder in folders),
+        ]
+
+    @property
+    def _places(self) -> tuple[Path, ...]:
+        return (*self._project.import_roots, *find_own_places(self._project))
 
     def _is_watched(self, look: Look) -> bool:
         self._watched = self._watched if self._watched.functions else read_watched()
@@ -107,8 +127,8 @@ def _describe_notes(notes: Iterable[str], base: Path, closure: Closure) -> str:
     part of the closure concerns another result of that process."""
     functions = {f"{RAN}{base / look.name}:{look.first}": look for look in closure.functions}
     for note in sorted(notes):
-        if note.startswith(ASKED):
-            return f"it was asked {note.removeprefix(ASKED)}"
+        if note.startswith(LOOKED):
+            return f"it was looked {note.removeprefix(LOOKED)}"
         look = functions.get(note)
         if look is not None and not look.only_asks:
             return f"{look}, and ran"
@@ -117,7 +137,7 @@ def _describe_notes(notes: Iterable[str], base: Path, closure: Closure) -> str:
 
 def _is_note(text: str) -> bool:
     """Whether something that a process told is a note, and not a file that it has opened."""
-    return text.startswith((ASKED, RAN, PROGRAM))
+    return text.startswith((RAN, MODULE, PROGRAM, LOOKED))
 
 
 def _scan(folder: Path) -> Iterator[Path]:
