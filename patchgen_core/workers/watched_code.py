@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import CodeType
@@ -56,7 +56,8 @@ def watch_code() -> None:
         _lines.update({file: frozenset(lines) for file, lines in watched.functions.items()})
         setattr(builtins, _CALL, _note)
         _watch_functions()
-        _watch_questions(f"{watched.base}{os.sep}", frozenset(watched.own))
+        _watch_programs(f"{watched.base}{os.sep}")
+        sys.meta_path.insert(0, _AskedModules(frozenset(watched.own)))
 
 
 def read_watched() -> Watched:
@@ -119,15 +120,20 @@ def compile_watched(data: bytes, file: str, lines: Iterable[int]) -> CodeType:
     return compile(tree, file, "exec", dont_inherit=True)
 
 
-def _watch_questions(base: str, own: frozenset[str]) -> None:
-    find_spec, which = importlib.util.find_spec, shutil.which
+class _AskedModules:
+    """Notes which of the project's modules ``importlib.util.find_spec`` is asked for, and finds none itself."""
 
-    @functools.wraps(find_spec)
-    def asked_find_spec(name: str, package: str | None = None) -> Any:
-        module = importlib.util.resolve_name(name, package) if package is not None else name
-        if module.partition(".")[0] in own:
-            _note(f"{MODULE}{module}")
-        return find_spec(name, package)
+    def __init__(self, own: frozenset[str]) -> None:
+        self._own = own
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        is_asked = sys._getframe(2).f_code is importlib.util.find_spec.__code__
+        if is_asked and name.partition(".")[0] in self._own:
+            _note(f"{MODULE}{name}")
+
+
+def _watch_programs(base: str) -> None:
+    which: Any = shutil.which
 
     @functools.wraps(which)
     def asked_which(cmd: Any, *arguments: Any, **options: Any) -> Any:
@@ -137,12 +143,8 @@ def _watch_questions(base: str, own: frozenset[str]) -> None:
             _note(f"{PROGRAM}{cmd}" if is_plain else f"{LOOKED}for a program on a path of {caller}")
         return which(cmd, *arguments, **options)
 
-    _replace(importlib.util, "find_spec", asked_find_spec)
-    _replace(shutil, "which", asked_which)
-
-
-def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
-    setattr(module, name, function)
+    module: Any = shutil
+    module.which = asked_which
 
 
 def _note(what: str) -> None:
