@@ -235,7 +235,7 @@ WORLDS: Mapping[str, World] = {
     "": World(edited_project.make, _ask_drift),
     "zoo": World(edited_zoo.make, _ask_drift),
     "gate": World(edited_gate.make, _ask_gate),
-    "apart": World(edited_gate.make, _ask_apart),
+    "apart": World(edited_gate.make_asking, _ask_apart),
     "models": World(edited_models.make, _ask_models),
     "mixture": World(edited_mixture.make, _ask_models, edited_mixture.choose),
 }

@@ -153,6 +153,19 @@ def make(folder: Path) -> Mapping[str, States]:
     }
 
 
+def make_asking(folder: Path) -> Mapping[str, States]:
+    """The same, with code that may look at anything and mostly does not, and asks for programs and modules."""
+    states = [
+        ASKS.format("which('acme-tool')"),
+        ASKS.format("find_spec('proj.lone')"),
+        ASKS.format("find_spec('fast_kernels')"),
+        MAY_OPEN.format("x"),
+        MAY_OPEN.format("x > 3"),
+        "import os\n\n\ndef times(x):\n    return x * (3 if os.path.exists(__file__[:-7] + 'sizes.txt') else 2)\n",
+    ]
+    return {**make(folder), "deep": write_states(folder / "work/proj/deep.py", *states)}
+
+
 def _settings(path: Path) -> dict[str, States]:
     def text(more: str = "", parity: str = "") -> str:
         return TABLE.format(more=more, parity=parity)
@@ -247,11 +260,6 @@ def _modules(work: Path) -> dict[str, States]:
             "def times(x):\n    return open(__file__[:-7] + 'sizes.txt').read()\n",
             "import lone\n\n\ndef times(x):\n    return x * lone.VALUE\n",
             "broken (\n",
-            MAY_OPEN.format("x"),
-            MAY_OPEN.format("x > 3"),
-            ASKS.format("find_spec('fast_kernels')"),
-            ASKS.format("find_spec('proj.lone')"),
-            ASKS.format("which('acme-tool')"),
         ),
         "deep as a package": write_states(work / "proj/deep/__init__.py", None, DEEP.replace("* 2", "* 7"), ""),
         "lone": write_states(work / "proj/lone.py", "VALUE = 1\n", "VALUE = 4\n", None),
