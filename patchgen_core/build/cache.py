@@ -173,18 +173,16 @@ def _entry(project: Project, name: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _config(project: Project, outcome: Outcome) -> dict[str, Any]:
-    from patchgen_core.build.declared import declared_by  # which loads what makes configs
+    from patchgen_core.build.declared import hash_declared  # which loads what makes configs
 
     artifact = outcome.artifact
     assert artifact is not None
-    declared = declared_by(project, outcome)
-    assert declared is not None
     return {
         "label": outcome.label,
         "line": outcome.line,
         "target": artifact.plan.config.target_file,
         "files": [text_digest(text) for _, text in artifact.output()],
-        "declared": asdict(declared),
+        "declared": asdict(hash_declared(artifact.plan, project)),
     }
 
 

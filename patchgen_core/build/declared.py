@@ -8,7 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.results import Declared, Outcome
+from patchgen_core.build.results import Declared
 from patchgen_core.codegen.added_code import PositionedBlock
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.config.declarations import Allowance, ImportSpec, Patch, Tolerance
@@ -22,15 +22,8 @@ _PLACES = ("location", "used_at", "comments_at")
 _NAMES = ("drop_imported_names", "exclude", "dropped_decorators")
 
 
-def declared_by(project: Project, outcome: Outcome) -> Declared | None:
-    """The hashes of what a config declares; None where they are not known."""
-    if outcome.artifact is None:
-        return outcome.declared
-    return hash_declared(outcome.artifact.plan, lambda file: input_name(project, Path(file)))
-
-
-def hash_declared(plan: Plan, name_of: Callable[[str], str]) -> Declared:
-    """The hashes of a plan; ``name_of`` gives the name of a file that is the same wherever the project lies."""
+def hash_declared(plan: Plan, project: Project) -> Declared:
+    """The hashes of a plan, the same wherever the project lies."""
     names: dict[str, str] = {}
     lines: list[tuple[str, int]] = []
     for place in _places(plan):
@@ -38,11 +31,11 @@ def hash_declared(plan: Plan, name_of: Callable[[str], str]) -> Declared:
             lines.append(("", 0))
             continue
         if place.file not in names:
-            names[place.file] = name_of(place.file)
+            names[place.file] = input_name(project, Path(place.file))
         lines.append((names[place.file], place.line))
     ranks = {line: rank for rank, line in enumerate(sorted(set(lines)))}
     toy = plan.config.toy_config
-    values = [name_of(toy) if isinstance(toy, str) else toy, *_values(plan)]
+    values = [input_name(project, Path(toy)) if isinstance(toy, str) else toy, *_values(plan)]
     ranked = [(file, ranks[file, line]) for file, line in lines]
     return Declared(text_digest(repr((values, ranked))), text_digest(repr(lines)))
 

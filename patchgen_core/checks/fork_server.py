@@ -75,10 +75,9 @@ def begin_imports(session: Session, checks: Iterable[Check]) -> None:
     """Have a fork server import at once what checks need that run ahead, beside each other; without one, each process
     imports for itself."""
     ahead = [check for check in dict.fromkeys(checks) if check.runs_ahead]
-    if not ahead or session.home is None:
-        return
-    share_imports(session)
-    if session.fork_server is not None:
+    if ahead:
+        share_imports(session)
+    if session.fork_server is not None and session.home is not None:
         for check in ahead:
             check.prepare(session.home)
 

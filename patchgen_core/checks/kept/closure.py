@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.checks.kept.module_files import ModuleFiles, Part, find_own_places
+from patchgen_core.checks.kept.module_files import ModuleFiles, Part
 from patchgen_core.checks.kept.source_summary import REGISTRY, Body
 from patchgen_core.checks.kept.states import SETTINGS
 from patchgen_core.config.input_recording import Input
@@ -116,8 +116,7 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
         if body.look
     )
     if any(look.only_asks for look in closure.looks):  # such as for a package that comes into the project later
-        roots_and_more = (*files.project.import_roots, *find_own_places(files.project))
-        places = list(map(files.states.name_of, roots_and_more))
+        places = list(map(files.states.name_of, (*files.project.import_roots, *files.own_places)))
         closure.inputs |= {("names", place): files.states.read("names", place) for place in places}
     return closure
 

@@ -105,11 +105,11 @@ class MadeConfigs:
 
 
 def _declared_by(project: Project, outcome: Outcome) -> Declared | None:
-    if outcome.declared is not None:
+    if outcome.artifact is None:
         return outcome.declared
-    from patchgen_core.build.declared import declared_by  # which loads what makes configs
+    from patchgen_core.build.declared import hash_declared  # which loads what makes configs
 
-    return declared_by(project, outcome)
+    return hash_declared(outcome.artifact.plan, project)
 
 
 def list_other_configs(inputs: Iterable[Input], own: str) -> list[Input]:

@@ -51,7 +51,7 @@ class ModuleFiles:
 
     def __init__(self, states: States, summaries: Summaries) -> None:
         self.states, self.project, self._summaries = states, states.project, summaries
-        self._own_places = find_own_places(self.project)
+        self.own_places = find_own_places(self.project)
         self._files: dict[Path, Part] = {}
         self._modules: dict[tuple[str, tuple[Path, ...]], Part] = {}
 
@@ -106,14 +106,14 @@ class ModuleFiles:
         is_own = self._find(top, beside, part) is not None
         if top not in sys.stdlib_module_names:
             self._add(part, "absent", top)
-        places = (*self.project.import_roots, *self._own_places, *beside)
+        places = (*self.project.import_roots, *self.own_places, *beside)
         return is_own or any((place / top).is_dir() for place in places)
 
     def _find(self, name: str, beside: tuple[Path, ...], part: Part) -> Path | None:
         state = self._add(part, "module", name)
         if state is not None:
             return self.states.path(state)
-        for place in (*beside, *self._own_places):
+        for place in (*beside, *self.own_places):
             path = module_file(place, name.split("."))
             stem = place.joinpath(*name.split("."))
             for candidate in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
