@@ -15,7 +15,7 @@ import pytest
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import begin_imports, share_imports
 from patchgen_core.checks.gate import Gate
-from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, is_everything_kept
+from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, find_unlisted, is_everything_kept
 from patchgen_core.checks.kept.entries import Past
 from patchgen_core.checks.order import arrange, item_key, read_past
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
@@ -147,6 +147,13 @@ class Collection:
         """Whether a file is a patch config, by its name or because it was named."""
         return path.name.endswith(CONFIG_SUFFIX) or path in self._named or path in self._legacy
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """Have what takes long to import begin to be imported where something has changed."""
+        if self._is_ahead and self.configs and not self.config.option.collectonly:
+            own = [check for check in self.checks if isinstance(check, Check)]
+            begin_imports(self.session, find_unlisted(self.session, own, self.configs))
+
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
         """Collect patch configs, and collect them as nothing else."""
@@ -235,8 +242,13 @@ class Collection:
         return fresh, {check.name for check, _, _ in fresh} | {item.check for item in others}
 
     def _begin_imports(self, items: list[ItemPlace]) -> None:
-        if self._jobs != 1 and not self._cluster and not self.is_worker:
+        if self._is_ahead:
             begin_imports(self.session, (check for check, _, _ in items))
+
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether checks may run in other processes of this machine."""
+        return self._jobs != 1 and not self._cluster and not self.is_worker
 
     def _gate_checks(self, names: Iterable[str]) -> Iterator[Check]:
         return (check for check in self.checks if isinstance(check, Check) and check.name in names)

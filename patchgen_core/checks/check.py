@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.result import CheckResult, Status
 from patchgen_core.checks.session import Session
+from patchgen_core.config.input_recording import Input
 from patchgen_core.project.project import Project
 
 
@@ -20,9 +21,10 @@ class Check:
     column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU. Without
     ``runs_code`` it reads the project's code and runs none of it. With ``runs_in_workers`` that code runs in processes
     of :mod:`patchgen_core.workers` alone, which note what they do. Without ``follows_configs`` it sees of config files
-    that a config imports nothing but what that declares with them, and where. With ``runs_ahead`` its items may run in
-    another process while this one does other things: they depend on nothing but what stands in files, and the class
-    can be imported.
+    that a config imports nothing but what that declares with them, and where. Without ``follows_functions`` it looks
+    into no module that is imported only where a private function runs, or one that registers a model, outside of the
+    config's folders. With ``runs_ahead`` its items may run in another process while this one does other things: they
+    depend on nothing but what stands in files, and the class can be imported.
     """
 
     name: ClassVar[str]
@@ -30,6 +32,7 @@ class Check:
     runs_code: ClassVar[bool] = True
     runs_in_workers: ClassVar[bool] = False
     follows_configs: ClassVar[bool] = True
+    follows_functions: ClassVar[bool] = True
     runs_ahead: ClassVar[bool] = False
 
     def __init__(self, session: Session) -> None:
@@ -52,6 +55,11 @@ class Check:
         inherits.
         """
         return None
+
+    def take_asked(self, path: Path) -> frozenset[Input]:
+        """What else the results depend on that :meth:`run` has just given for a config file, which only came up there:
+        kinds and names, as :mod:`patchgen_core.checks.kept.states` has them."""
+        return frozenset()
 
     def processors(self, item: str) -> int:
         """How many processors an item keeps busy at once."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.fork_server import begin_imports
-from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, list_items, run_check
+from patchgen_core.checks.kept.asking import ItemPlace, find_fresh, find_unlisted, list_items, run_check
 from patchgen_core.checks.registry import CheckInfo
 from patchgen_core.checks.result import CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
@@ -42,8 +42,11 @@ class Gate:
         self.checks = tuple(info.load()(session) for info in checks)
 
     def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
-        """What there is to run for config files, and for projects as a whole, given their folders."""
+        """What there is to run for config files, and for projects as a whole, given their folders. Where something
+        has changed, what takes long to import begins to be imported."""
         paths = [*configs, *(folder / PYPROJECT for folder in projects)]
+        if self._is_ahead:
+            begin_imports(self.session, find_unlisted(self.session, self.checks, paths))
         listed = ((path, check, list_items(self.session, check, path)) for path in paths for check in self.checks)
         return [Item(path, name, check) for path, check, names in listed for name in names]
 
@@ -78,8 +81,13 @@ class Gate:
         return [Item(path, name, check) for check, path, name in fresh]
 
     def _begin_imports(self, items: list[ItemPlace]) -> None:
-        if self.jobs != 1 and not self.cluster:
+        if self._is_ahead:
             begin_imports(self.session, (check for check, _, _ in items))
+
+    @property
+    def _is_ahead(self) -> bool:
+        """Whether items may run in other processes of this machine."""
+        return self.jobs != 1 and not self.cluster
 
     def node_id(self, item: Item) -> str:
         """An item's path from the project's root, and its name, as pytest calls it."""

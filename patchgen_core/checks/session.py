@@ -20,12 +20,13 @@ from patchgen_core.project.table import load_project
 from patchgen_core.workers.collector import without_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import Protocol, TypeVar
 
     from patchgen_core.build.results import Artifact
     from patchgen_core.checks.baseline import Baseline
     from patchgen_core.checks.result import CheckResult
+    from patchgen_core.config.input_recording import Input
     from patchgen_core.config.loading import Loader
 
     class _Closeable(Protocol):
@@ -54,6 +55,7 @@ class Session:
         chosen: the config files of which checks are going to run, with the names of those.
         warn_before_fix: by the name of a check, what gives its warnings of a config whose files are about to be
             rewritten, because they cannot be told afterwards.
+        asked: inputs that came up when the items of a check ran last for a config file (:meth:`Check.take_asked`).
         items_ahead: what runs items in other processes; None where all run in this one.
         fork_server: what the processes of checks are forked from; None before the first of them.
     """
@@ -71,6 +73,7 @@ class Session:
         self.by_folder, self.artifacts = by_folder, artifacts
         self.chosen: dict[Path, set[str]] = {}
         self.warn_before_fix: dict[str, WarnBeforeFix] = {}
+        self.asked: dict[tuple[str, Path], frozenset[Input]] = {}
         self.items_ahead: _ItemsAhead | None = None
         self.fork_server: _Closeable | None = None
         self._opened: dict[Project, set[str]] = {}
@@ -167,7 +170,10 @@ class Session:
     def run_item(self, check: Any, path: Path, item: str) -> tuple[CheckResult, ...]:
         """The results of an item of a check: of the process that runs it ahead, or run now in this one."""
         results = self.items_ahead.take(check, path, item) if self.items_ahead is not None else None
-        return tuple(check.run(path, item)) if results is None else results
+        if results is None:
+            results = tuple(check.run(path, item))
+            self.asked[check.name, path] = check.take_asked(path)
+        return results
 
     def close(self) -> None:
         """End what was started, and forget everything."""
@@ -236,20 +242,29 @@ class Session:
         if cache is not None and cache.failure:
             warnings.warn(f"patchgen: results cannot be kept: {cache.failure}", stacklevel=1)
 
-    def check(self, selection: Selection, progress: Progress | None = None) -> DriftReport:
+    def check(
+        self, selection: Selection, progress: Progress | None = None, needed: Collection[Path] | None = None
+    ) -> DriftReport:
         """Make what is selected of a project, all at once; checks of these config files then ask for nothing again.
+
+        Args:
+            needed: the config files of which other checks will ask what they make; None for all.
 
         Raises:
             PatchgenError: there is no config, or ruff cannot run.
         """
-        project, artifacts = selection.project, self.artifacts
-        loader, cache = self.loader(project) if artifacts else None, self.cache(project)
+        project, cache = selection.project, self.cache(selection.project)
+        artifacts = self.artifacts if needed is None else needed
+        loader = self.loader(project) if artifacts else None
+        made = {path: results for path, results in self._results.items() if not isinstance(results, PatchgenError)}
         with without_collector():
-            report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=artifacts)
+            report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=artifacts, made=made)
         by_path: dict[Path, list[ConfigResult]] = {}
         for result in report.results:
-            by_path.setdefault(result.outcome.path, []).append(result if artifacts else bare(result))
-        self._results |= by_path
+            by_path.setdefault(result.outcome.path, []).append(result)
+        for path, results in by_path.items():
+            if needed is None or path in needed:
+                self._results[path] = results if artifacts else list(map(bare, results))
         self._projects |= {path.parent: project for path in by_path}
         return report
 

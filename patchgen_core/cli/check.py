@@ -64,15 +64,18 @@ def check_selection(options: argparse.Namespace, selection: Selection) -> Checke
         ignore=tuple(options.ignore or ()),
     )
     session = Session(project, settings, artifacts=options.contracts)
-    with show_progress(options) as progress:
-        report = session.check(selection, progress)
-    warn_of_failure(session.cache(project))
     contracts: Sequence[CheckResult] = ()
     uses: Sequence[BaselineUse] = ()
-    if options.contracts:
-        from patchgen_core.cli.check_findings import check_contracts
+    with show_progress(options) as progress:
+        if options.contracts:
+            from patchgen_core.cli.check_findings import check_with_contracts
 
-        contracts, uses = check_contracts(session, report, selection.is_whole, options.fix)
+            report, contracts, uses = check_with_contracts(session, selection, progress, options.fix)
+        else:
+            report = session.check(selection, progress)
+    warn_of_failure(session.cache(project))
+    if options.contracts:
+        session.close()  # before anything is mended: what is kept holds for what is there now
     completed: tuple[Path, ...] = ()
     if options.fix:
         report = fix(report, options.prune)

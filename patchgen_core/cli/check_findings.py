@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from patchgen_core.build.results import DriftReport
+from patchgen_core.build.results import DriftReport, Progress
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
 from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.kept.asking import find_fresh, run_check
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.checks.result import CheckResult, drift_result, orphans_result
 from patchgen_core.checks.session import Session
-from patchgen_core.checks.settings import DRIFT
+from patchgen_core.checks.settings import CONTRACT, DRIFT
 from patchgen_core.checks.verdicts import judge_results
 from patchgen_core.cli.checked import Checked
 from patchgen_core.cli.printing import make_console, print_findings, print_json
@@ -22,18 +24,21 @@ from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.report.gate.report import GateReport
 
 
-def check_contracts(
-    session: Session, report: DriftReport, is_whole: bool, shrinks: bool
-) -> tuple[list[CheckResult], list[BaselineUse]]:
-    """What the gate's contract check says of the configs that a report is about, which it finds made, and what of it
-    the project's baseline holds back, as :func:`close_baselines` says."""
-    gate = Gate(session, [check for check in BUILT_IN if check.name in (DRIFT, "contract")])
-    items = gate.items(dict.fromkeys(result.outcome.path for result in report.results))
-    gate.choose(items)
+def check_with_contracts(
+    session: Session, selection: Selection, progress: Progress | None, shrinks: bool
+) -> tuple[DriftReport, list[CheckResult], list[BaselineUse]]:
+    """The drift of what is selected, and what the gate's contract check says of it, now or in an earlier run that
+    still holds; and what of that the project's baseline holds back, as :func:`close_baselines` says."""
+    gate = Gate(session, [check for check in BUILT_IN if check.name in (DRIFT, CONTRACT)])
+    items = gate.items(selection.find_configs())
+    fresh = find_fresh(session, [(item.check, item.path, item.name) for item in items])
+    report = session.check(selection, progress, {path for _, path, name in fresh if name != DRIFT})
     chosen = (item for item in items if item.name != DRIFT)
-    results = (judge_results(item.check.run(item.path, item.name), item.name, session) for item in chosen)
+    results = (
+        judge_results(run_check(session, item.check, item.path, item.name), item.name, session) for item in chosen
+    )
     contracts = [result for of_item in results for result in of_item]
-    return contracts, close_baselines(session, contracts, is_whole, shrinks)
+    return report, contracts, close_baselines(session, contracts, selection.is_whole, shrinks)
 
 
 def print_counted(options: argparse.Namespace, checked: Sequence[Checked], root: Path) -> None:

@@ -13,13 +13,17 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.kept.asking import SWITCH
 from patchgen_core.checks.registry import BUILT_IN, CheckInfo
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.running.processes import divide_items
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import Settings
+from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
 from tests.conftest import PATCH, ROOT, Workspace
 from tests.plugin.conftest import run
 
@@ -46,7 +50,26 @@ class AheadCheck(Check):
             yield self.result(result, status, notes=notes, reason="", figures={"figure": 0.5})  # type: ignore[arg-type]
 
 
-AHEAD = CheckInfo("ahead", "", f"{__name__}:AheadCheck")
+class AskingCheck(AheadCheck):
+    """Finds out while it runs what its results depend on. Notes that it is to be prepared."""
+
+    name = "asking"
+    prepared: list[Path] = []
+
+    def inputs(self, path: Path) -> Iterable[Path]:
+        """Nothing that is known before."""
+        return ()
+
+    def prepare(self, project: Project) -> None:
+        """Note it."""
+        self.prepared.append(project.base)
+
+    def take_asked(self, path: Path) -> frozenset[Input]:
+        """Whether something assigns an attribute."""
+        return frozenset([("assigned", "added")])
+
+
+AHEAD, ASKING = (CheckInfo(cls.name, "", f"{__name__}:{cls.__name__}") for cls in (AheadCheck, AskingCheck))
 
 
 @pytest.fixture
@@ -60,11 +83,13 @@ def several(work: Workspace) -> Workspace:
     return work
 
 
-def results(work: Workspace, jobs: int | None, settings: Settings | None = None) -> list[CheckResult]:
+def results(
+    work: Workspace, jobs: int | None, settings: Settings | None = None, check: CheckInfo = AHEAD
+) -> list[CheckResult]:
     project = work.project
     session = Session(project, settings or Settings())
     try:
-        gate = Gate(session, [BUILT_IN[0], AHEAD], jobs)
+        gate = Gate(session, [BUILT_IN[0], check], jobs)
         return list(gate.run(gate.items(project.find_configs())))
     finally:
         session.close()
@@ -88,6 +113,53 @@ def test_units_run_in_processes_of_their_own(several: Workspace) -> None:
     assert {note for r in results(several, None, settings) for note in r.notes if "process" in note} == {
         f"process {os.getpid()}"
     }  # which is not worth a process
+
+
+@pytest.mark.slow
+def test_what_comes_up_in_another_process_counts(several: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    for path in several.root.rglob("*_config.py"):
+        if path.name.partition("_")[0] not in ("clean", "red"):
+            path.unlink()
+    fix(several.check())
+    script = several.write("train.py", "def prepare(model):\n    model.added = 1\n")
+
+    def are_kept() -> list[bool]:
+        return [result.made > 0 for result in results(several, 2, check=ASKING) if result.check == "asking"]
+
+    assert are_kept() == [False, False]
+    assert are_kept() == [True, False]
+    script.write_text("")
+    assert are_kept() == [False, False]
+
+
+@pytest.mark.slow
+def test_checks_are_prepared_before_their_items_are_known_where_something_has_changed(
+    several: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    for path in several.root.rglob("*_config.py"):
+        if "clean" not in path.name:
+            path.unlink()
+    fix(several.check())
+
+    def list_prepared(jobs: int | None) -> list[Path]:
+        AskingCheck.prepared.clear()
+        project = several.project
+        session = Session(project, Settings())
+        try:
+            Gate(session, [BUILT_IN[0], ASKING], jobs).items(project.find_configs())
+        finally:
+            session.close()
+        return list(AskingCheck.prepared)
+
+    assert list_prepared(1) == []
+    assert list_prepared(2) == []  # their names are known from the first time
+    several.write("proj/models/clean/more.py", "VALUE = 1\n")
+    assert list_prepared(2) == [several.root]
+    several.write("proj/models/clean/more.py", "VALUE = 2\n")
+    assert list_prepared(None) == [several.root]
+    assert list_prepared(None) == []
 
 
 def test_items_of_a_folder_stay_together_unless_they_take_long() -> None:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from patchgen import DiscoveryConfig, build_check_cli, build_run_codegen_cli, run_codegen
+from patchgen_core.build import artifacts
+from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in.compare import fix
+from patchgen_core.checks.contract.check import ContractCheck
 from patchgen_core.checks.contract.pages import rule_data, rule_page
 from patchgen_core.checks.contract.rules import RULES
 from patchgen_core.checks.contract.run import EVERY_RULE
+from patchgen_core.checks.kept.asking import SWITCH
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.cli.main import main
 from tests.cli.test_cli import on_a_terminal
-from tests.conftest import CONFIG, UPSTREAM_TEXT, Workspace
+from tests.conftest import CONFIG, PREAMBLE, UPSTREAM_TEXT, Workspace
 
 MODULE, FILE = "proj.models.toy.toy_gpu_patch_gen_config", f"proj/models/{CONFIG}"
 GENERATED = "proj/models/toy/generated/patched_modeling_toy_gpu.py"
@@ -370,3 +379,47 @@ def test_data_of_a_rule_has_all_that_its_examples_are_made_of() -> None:
             assert (shown["upstream_before"] or "") == example.old.strip("\n")
             assert shown["files"].keys() == example.files.keys()
             assert (shown["settings"] or "") == example.settings.strip("\n")
+
+
+def test_what_was_clean_is_not_examined_again(
+    gated: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examined: list[str] = []
+    made: list[str] = []
+    run_check, make = ContractCheck.run, artifacts.make_artifacts
+
+    def count(check: ContractCheck, path: Path, item: str) -> Iterable[CheckResult]:
+        examined.append(path.parent.name)
+        return run_check(check, path, item)
+
+    def note(selection: Selection, *more: Any) -> Any:
+        made.extend(path.parent.name for path in selection.configs)
+        return make(selection, *more)
+
+    monkeypatch.setattr(ContractCheck, "run", count)
+    monkeypatch.setattr(artifacts, "make_artifacts", note)
+    monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.chdir(gated.root)
+    gated.config("config.add_import('math')\n", "told/told_gpu_patch_gen_config.py")
+    red = gated.config(DEFECTS, "wrong/wrong_gpu_patch_gen_config.py", PREAMBLE.replace("toy_gpu", "wrong_gpu"))
+    fix(gated.check())
+
+    def check(*options: str, code: int = 1) -> tuple[list[str], str]:
+        examined.clear()
+        made.clear()
+        assert main(["check", *options]) == code
+        assert sorted(examined) == sorted(made)  # each is made once
+        return sorted(examined), capsys.readouterr().out
+
+    every = ["told", "toy", "wrong"]
+    first, text = check()
+    assert first == every
+    assert "PG214 add_import: nothing in patched_modeling_toy_gpu.py uses 'math'" in text
+    assert check() == (["wrong"], text)  # what is red is examined each time
+    assert check("--no-cache") == (every, text)
+    red.write_text(red.read_text().replace("(self):", "(self, x):"))
+    assert check("--fix", code=0)[0] == ["wrong"]
+    assert check(code=0)[0] == ["wrong"]
+    assert check(code=0)[0] == []
+    assert check("--ignore", "PG201", code=0)[0] == every
+    assert check("--ignore", "PG201", code=0)[0] == []

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -41,27 +41,30 @@ def check(
     loader: Loader | None = None,
     progress: Progress | None = None,
     cache: Cache | None = None,
-    artifacts: bool = False,
+    artifacts: bool | Collection[Path] = False,
+    made: Mapping[Path, list[ConfigResult]] | None = None,
 ) -> DriftReport:
     """Compare what is on disk with a fresh generation; for all that a project makes, orphans are looked for as well.
 
     Args:
         loader: loads the configs; an outcome that is made with it holds what it was made from.
         cache: keeps what is made. None keeps nothing.
-        artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
-            many configs are made in other processes.
+        artifacts: have every outcome hold what it makes, or those of some files. Of others, what the cache knows to be
+            clean is not made, and many are made in other processes.
+        made: results that are known, by config file.
 
     Raises:
         PatchgenError: there is no config, or ruff cannot run.
     """
     paths = selection.find_configs()
     reader = InputReader(selection.project)
-    results: _Results = {}
-    if not artifacts:
-        results |= _find_clean(selection, paths, cache, reader)
-        results |= _check_apart(selection, _without(paths, results), cache, progress)
+    results: _Results = {path: made[path] for path in paths if path in made} if made else {}
+    if artifacts is not True:
+        others = [path for path in _without(paths, results) if not artifacts or path not in artifacts]
+        results |= _find_clean(selection, others, cache, reader)
+        results |= _check_apart(selection, _without(others, results), cache, progress)
     made_together: set[Path] = set()
-    is_held = artifacts or loader is not None
+    is_held = bool(artifacts) or loader is not None
     for batch in _batches(_without(paths, results), is_held):
         batch_results = _make(selection, batch, loader, progress)
         if cache is not None:

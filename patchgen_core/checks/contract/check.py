@@ -11,6 +11,7 @@ from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.result import NO_MODULE, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import CONTRACT
+from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import Problem
 from patchgen_core.project.project import Project
 
@@ -23,6 +24,8 @@ class ContractCheck(Check):
 
     name = CONTRACT
     runs_code = False
+    follows_configs = False
+    follows_functions = False
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -39,12 +42,14 @@ class ContractCheck(Check):
         return self._contracts[project]
 
     def inputs(self, path: Path) -> Iterable[Path]:
-        """The whole package: rules look at what other modules define and register."""
+        """The packages that register kernels: all their modules are read."""
         project = self.session.project(path)
         modules = filter(None, map(project.module_path, project.kernels))
-        top = project.import_roots[0] / project.package_prefix.partition(".")[0]
-        folders = [module.parent for module in modules if module.name == "__init__.py"]
-        return [project.search_root, *([top] if top.is_dir() else []), *folders]
+        return [module.parent for module in modules if module.name == "__init__.py"]
+
+    def take_asked(self, path: Path) -> frozenset[Input]:
+        """What rules have asked of the rest of the project."""
+        return self.contracts(self.session.project(path)).take_asked()
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
         """Run the contract rules over what the file's configs make."""

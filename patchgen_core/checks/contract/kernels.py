@@ -9,6 +9,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from patchgen_core.checks.project_code import SPEC, ProjectCode
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.ops.hardware import is_installed
 from patchgen_core.ops.kernels import DEFAULTS
@@ -22,7 +23,6 @@ from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
 
-_SPEC = "KernelSpec"
 _SPEC_FIELDS = ("name", "op_name", "variant")
 _SLOT = "OpSlot"
 _SLOT_FIELDS = ("op_name", "variant")
@@ -99,8 +99,8 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
 class Registries:
     """The kernels that packages with slots of their own register, told from the text of all their modules."""
 
-    def __init__(self, sources: SourceCache) -> None:
-        self._sources = sources
+    def __init__(self, sources: SourceCache, code: ProjectCode) -> None:
+        self._sources, self._code = sources, code
         self._kernels: dict[Path, Kernels] = {}
 
     def of(self, module: Module) -> Kernels:
@@ -108,9 +108,9 @@ class Registries:
         top = module.source.path
         while (top.parent / "__init__.py").is_file():
             top = top.parent
+        paths = self._code.list_registering(top)
         if top not in self._kernels:
-            paths = [path for path in walk_files(top) if path.suffix == ".py"] if top.is_dir() else [top]
-            sources = [self._sources.get(path) for path in paths if _SPEC.encode() in path.read_bytes()]
+            sources = [self._sources.get(path) for path in paths]
             self._kernels[top] = Kernels((top.stem,), frozenset(_Registering(sources).implementations()))
         return self._kernels[top]
 
@@ -143,7 +143,7 @@ class _Registering:
         """The op, variant and name of each kernel spec that they make."""
         literals = Literals(lambda name: self._callers.get(name, ()))
         for module in self._modules:
-            if _SPEC in module.source.text:
+            if SPEC in module.source.text:
                 yield from _specs(module, literals)
 
     @cached_property
@@ -157,7 +157,7 @@ class _Registering:
 
 def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str, str]]:
     """Op, variant and name of each ``KernelSpec(...)``, ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
-    names = _names_of(module, _SPEC)
+    names = _names_of(module, SPEC)
     for call in module.calls:
         called = called_name(call.node)
         keywords = {keyword.arg for keyword in call.node.keywords}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from patchgen_core.checks.project_code import ProjectCode
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.module import Module
@@ -45,12 +46,14 @@ def imported_from(module: Module, name: str, package: str) -> tuple[str, str] | 
 class Library:
     """Reads each module once: the project's own, and its ``upstream`` before what is installed.
 
+    ``code`` gets to know which modules were asked for.
+
     Attributes:
         members: what is known of the members of classes, by upstream's package, their module and their name.
     """
 
-    def __init__(self, project: Project, sources: SourceCache) -> None:
-        self.project, self.sources = project, sources
+    def __init__(self, project: Project, sources: SourceCache, code: ProjectCode | None = None) -> None:
+        self.project, self.sources, self._code = project, sources, code
         self.members: dict[str, dict[tuple[str, str], set[str] | None]] = {}
         self._modules: dict[str, Module | None] = {}
         self._called: dict[str, frozenset[str]] = {}
@@ -59,7 +62,10 @@ class Library:
         """A module by its dotted name; None when it is not here or cannot be read."""
         if name not in self._modules:
             self._modules[name] = self._read(name)
-        return self._modules[name]
+        module = self._modules[name]
+        if self._code is not None:
+            self._code.note_module(name, module.source.path if module is not None else None)
+        return module
 
     def forget(self, is_held: Callable[[SourceFile], bool]) -> None:
         """Forget the modules whose sources nobody else holds any more."""

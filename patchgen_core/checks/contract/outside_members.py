@@ -1,18 +1,12 @@
-"""Whether instances have an attribute from elsewhere: from a base in another module, or from the project's code."""
+"""Whether instances have an attribute from a base in another module."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Set
-from functools import cached_property
-from pathlib import Path
 
 from patchgen_core.checks.contract.library import Library, absolute_module, package_of
 from patchgen_core.checks.contract.members import ANY_NAME, Lineage, declared_members, own_members
-from patchgen_core.errors import PatchgenError
-from patchgen_core.files import read_text
-from patchgen_core.project.file_tree import walk_files
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import last_name
@@ -103,24 +97,3 @@ def _strings(node: ast.AST) -> set[str]:
     return {
         inner.value for inner in ast.walk(node) if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
     }
-
-
-class ProjectAssignments:
-    """The attributes that the code of a project assigns to anything."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    @cached_property
-    def _texts(self) -> list[str]:
-        try:
-            return [read_text(path) or "" for path in walk_files(self._folder) if path.suffix == ".py"]
-        except PatchgenError:  # a folder that cannot be read
-            return []
-
-    def have(self, name: str) -> bool:
-        """Whether some file assigns an attribute of a name to something that is not ``self``, or names it in a call
-        of ``setattr``."""
-        word = re.escape(name)
-        pattern = re.compile(rf"(?<!\bself)\.{word}\s*(?::[^=\n]+)?=(?!=)|setattr\([^\n]*[\"']{word}[\"']")
-        return any(pattern.search(text) for text in self._texts)

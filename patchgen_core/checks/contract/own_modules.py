@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from patchgen_core.checks.contract.library import absolute_module, package_of
+from patchgen_core.checks.project_code import ProjectCode
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.exports import exported_names, has_listing
@@ -21,8 +22,8 @@ _DEPTH = 8
 class OwnModules:
     """Answers for packages that can be imported from the project's folder; every file is read once."""
 
-    def __init__(self, project: Project, sources: SourceCache) -> None:
-        self._project, self._sources = project, sources
+    def __init__(self, project: Project, sources: SourceCache, code: ProjectCode) -> None:
+        self._project, self._sources, self._code = project, sources, code
         self._texts: dict[Path, str] = {}
         self._files: dict[str, Path | None] = {}
 
@@ -52,9 +53,7 @@ class OwnModules:
             package = self.file(parent)
             if package is None or _OPEN_PACKAGE.search(self._text(package)):
                 return ""
-            folder = package.parent
-            is_package = package.name == "__init__.py"
-            if is_package and ((folder / parts[length - 1]).is_dir() or any(folder.glob(f"{parts[length - 1]}.*"))):
+            if package.name == "__init__.py" and self._has_entry(package.parent, parts[length - 1]):
                 return ""  # a namespace package, or an extension module
             return name
         return ""
@@ -73,11 +72,8 @@ class OwnModules:
             return False
         if name in read.index.names or name in read.bound:
             return False
-        if path.name == "__init__.py" and (
-            self.file(f"{module}.{name}") is not None
-            or (path.parent / name).is_dir()
-            or any(path.parent.glob(f"{name}.*"))
-        ):
+        is_package = path.name == "__init__.py"
+        if is_package and (self.file(f"{module}.{name}") is not None or self._has_entry(path.parent, name)):
             return False
         return all(self._star_lacks(read, path, source, name, depth) for source in _star_imports(read, path))
 
@@ -93,6 +89,11 @@ class OwnModules:
         if has_listing(read.index):
             return name not in exported_names(read.tree, read.index) and not _OPEN_MODULE.search(read.source.text)
         return name.startswith("_") or self.lacks(source, name, depth - 1)
+
+    def _has_entry(self, folder: Path, name: str) -> bool:
+        """Whether there is a folder of a name in a folder, or a file of any kind."""
+        self._code.note_folder(folder)
+        return (folder / name).is_dir() or any(folder.glob(f"{name}.*"))
 
     def names(self, module: str) -> set[str]:
         """What a module binds by its text, for hints."""

@@ -13,6 +13,7 @@ from patchgen_core.checks.contract.callers import Callers
 from patchgen_core.checks.contract.kernels import Kernels, Registries
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.own_modules import OwnModules
+from patchgen_core.checks.project_code import ProjectCode
 from patchgen_core.codegen.edited_lines import EditedLine, find_edited_lines
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
@@ -107,7 +108,8 @@ class Subject:
     """What rules look at: one generated module beside upstream's and the config that made it.
 
     ``library`` holds other modules on disk, ``kernels`` those that the project's modules register, ``registries``
-    those of packages with slots of their own; ``own_modules`` knows the files of the project's packages.
+    those of packages with slots of their own; ``own_modules`` knows the files of the project's packages, and ``code``
+    what all its files say.
     """
 
     project: Project
@@ -118,6 +120,7 @@ class Subject:
     kernels: Kernels
     registries: Registries
     own_modules: OwnModules
+    code: ProjectCode
 
     @property
     def plan(self) -> Plan:

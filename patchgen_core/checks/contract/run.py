@@ -16,11 +16,13 @@ from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.places import config_location
 from patchgen_core.checks.contract.rule import Finding, Rule, Severity, Subject
 from patchgen_core.checks.contract.rules import ALLOWANCE, RULES
+from patchgen_core.checks.project_code import ProjectCode
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.settings import CONTRACT
 from patchgen_core.checks.severity import check_severity, config_names, find_level
 from patchgen_core.config.argument_lines import at_argument
 from patchgen_core.config.declarations import Allowance
+from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import Location, NameHint, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project.project import Project
 from patchgen_core.project.severity_settings import ERROR, OFF, WARNING
@@ -129,15 +131,22 @@ class Contracts:
         self.project, self.sources = project, sources
         self._read_generated = read_generated
         self.rules = choose_rules(project, select, ignore)
-        self._library = Library(project, sources)
-        self._registries = Registries(sources)
-        self._own_modules = OwnModules(project, sources)
+        self._code = ProjectCode(project)
+        self._library = Library(project, sources, self._code)
+        self._registries = Registries(sources, self._code)
+        self._own_modules = OwnModules(project, sources, self._code)
         self._upstream: dict[Path, Module] = {}
 
     @cached_property
     def kernels(self) -> Kernels:
         """The kernels that slots may be bound to; a PatchgenError where a setting names no module."""
         return read_kernels(self.project, self.sources)
+
+    def take_asked(self) -> frozenset[Input]:
+        """The inputs that came up since the last call, beside those of :meth:`ContractCheck.inputs`."""
+        asked = frozenset(self._code.asked)
+        self._code.asked.clear()
+        return asked
 
     @without_collector()
     def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> CheckResult:
@@ -200,7 +209,7 @@ class Contracts:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
         generated = self._read_generated(artifact) if self._read_generated is not None else Module(artifact.source)
         read = (self._library, self.kernels, self._registries, self._own_modules)
-        return Subject(self.project, artifact, generated, upstream, *read)
+        return Subject(self.project, artifact, generated, upstream, *read, self._code)
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
         location = config_location(subject, finding)

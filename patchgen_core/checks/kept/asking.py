@@ -66,6 +66,18 @@ def list_items(session: Session, check: Check, path: Path) -> list[str]:
     return kept.list_items(check, path)
 
 
+def find_unlisted(session: Session, checks: Iterable[Check], paths: Iterable[Path]) -> list[Check]:
+    """The checks of which the items of a file are not known: something has changed there, and most of them will have
+    to run."""
+    paths = list(paths)
+    return [check for check in checks if not all(_is_listed(session, check, path) for path in paths)]
+
+
+def _is_listed(session: Session, check: Check, path: Path) -> bool:
+    kept = kept_results(session, path)
+    return kept is not None and kept.find_names(check, path) is not None
+
+
 def find_fresh(
     session: Session, items: Iterable[ItemPlace], begin: Callable[[list[ItemPlace]], None] | None = None
 ) -> list[ItemPlace]:

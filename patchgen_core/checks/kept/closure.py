@@ -29,6 +29,7 @@ class Roots:
         functions: names of functions that run.
         run: whether something of it runs, which may look at what no text tells of.
         follows_configs: whether what the config files in the folders import counts as well.
+        follows_functions: whether what functions outside of the folders import aside does, where nothing runs.
     """
 
     folders: tuple[Path, ...] = ()
@@ -38,6 +39,7 @@ class Roots:
     functions: tuple[str, ...] = ()
     run: bool = True
     follows_configs: bool = True
+    follows_functions: bool = True
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def find_closure(files: ModuleFiles, roots: Roots) -> Closure:
     parts: dict[Path, Part] = {}
     asides = _follow(starts, parts, closure, files)
     if not roots.run:
-        while asides:
+        while asides := [aside for aside in asides if roots.follows_functions or aside.path in entered]:
             asides = _follow([aside.part for aside in asides], parts, closure, files)
         return closure
     called: list[tuple[Path, Body]] = []

@@ -20,10 +20,17 @@ class Closures:
         self._closures: dict[Roots, Closure] = {}
 
     def of_config(
-        self, path: Path, more: tuple[Path, ...] = (), *, runs_code: bool = True, follows_configs: bool = True
+        self,
+        path: Path,
+        more: tuple[Path, ...] = (),
+        *,
+        runs_code: bool = True,
+        follows_configs: bool = True,
+        follows_functions: bool = True,
     ) -> Closure:
         """That of a config file, or of ``pyproject.toml``, and of more folders; for a check that runs code of the
-        project, or one that reads it alone, and with what config files import, or without."""
+        project, or one that reads it alone, with or without what config files import, and with or without what only
+        functions outside of the folders do."""
         project, own = self._project, self._references()
         folders = [] if path.name == PYPROJECT else [project.output_folder(path).parent, path.parent]
         folders += [project.parity.toy_root] if project.parity.toy_root is not None else []
@@ -31,7 +38,8 @@ class Closures:
             package = project.module_name(path).rpartition(".")[0]
             own = replace(own, texts=(path,), modules=(*filter(None, [package]), *own.modules))
         folders = list(dict.fromkeys([*folders, *more]))
-        return self._find(replace(own, folders=tuple(folders), run=runs_code, follows_configs=follows_configs))
+        roots = replace(own, folders=tuple(folders), run=runs_code, follows_configs=follows_configs)
+        return self._find(replace(roots, follows_functions=follows_functions))
 
     def of_models(self) -> Closure:
         """That of the process that runs models, whatever config they are of."""

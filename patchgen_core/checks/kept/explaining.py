@@ -17,6 +17,7 @@ _INPUTS = {
     "upstream": "upstream's module",
     "ruff": "ruff's settings for",
     "own": "what import sorting finds for",
+    "registering": "the kernels that are registered in",
     "plan": "what is declared by",
     "places": "the lines of other configs that notes tell of, for",
 }
@@ -91,6 +92,8 @@ def _input_changes(kind: str, name: str, before: Any, now: Any) -> Iterator[str]
         yield "changed: the options of the run, or the place of the project"
     elif kind == "program":
         yield f"changed: the program '{name}' is {now or 'nowhere'} and not {before or 'nowhere'}"
+    elif kind == "assigned":
+        yield f"changed: {'some' if now else 'no'} code of the project assigns '{name}'"
     elif kind in ("module", "installed"):
         yield f"changed: 'import {name}' finds {now or 'nothing'} and not {before or 'nothing'}"
     else:

@@ -231,8 +231,15 @@ class KeptResults:
 
     def closure(self, check: Check, path: Path) -> Closure:
         """What of the project the results of a check may depend on."""
-        more, follows = tuple(declared_inputs(check, path) or ()), follows_configs(check)
-        return _judge(check, self._closures.of_config(path, more, runs_code=check.runs_code, follows_configs=follows))
+        more, own = tuple(declared_inputs(check, path) or ()), vars(type(check))
+        closure = self._closures.of_config(
+            path,
+            more,
+            runs_code=check.runs_code,
+            follows_configs=follows_configs(check),
+            follows_functions=bool(own.get("follows_functions", True)),
+        )
+        return _judge(check, closure)
 
     def _listing_closure(self, path: Path) -> Closure:
         return self._closures.of_config(path, (self.project.search_root,) if path.name == PYPROJECT else ())
@@ -273,11 +280,11 @@ class KeptResults:
         if not results or any(result.status not in _KEPT for result in results):
             return results
         reason = self.unknown or closure.unknown or reason or self._find_stray(check, closure)
-        inputs |= self._read_asked()
+        inputs |= self._read_asked(self.session.asked.get((check.name, path), ()))
         if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(_without_notes(result))) for result in results)
             done = _Done(path, item, closure, inputs, seconds, packed)
-            self._done.append(done if follows_configs(check) else self._without_others(done))
+            self._done.append(done if follows_configs(check) else self._without_others(done, check.runs_code))
         return tuple(_with_note(result, reason) for result in results)
 
     def _inputs_of_configs(self, path: Path) -> tuple[dict[Input, Any], str]:
@@ -289,14 +296,15 @@ class KeptResults:
             inputs |= self._closures.of_place(Path(toy)).inputs
         return inputs, reason
 
-    def _without_others(self, done: _Done) -> _Done:
-        """A result that depends on other config files by what the config declares with them, and on the lines there if
-        it tells of them."""
+    def _without_others(self, done: _Done, runs_code: bool) -> _Done:
+        """A result that depends on other config files by what the config declares with them, and if it tells of them
+        on the lines there: on their texts where that may quote these, as a check does that reads code."""
         name = self.states.name_of(done.path)
         others = [each for each in list_other_configs(done.inputs, name) if each not in done.closure.inputs]
-        if not others:
+        is_told = name_any(others, map(pack, done.results))
+        if not others or (is_told and not runs_code):
             return done
-        kinds = DECLARED if name_any(others, map(pack, done.results)) else DECLARED[:1]
+        kinds = DECLARED if is_told else DECLARED[:1]
         states: dict[Input, Any] = {(kind, name): self._made.read(kind, done.path) for kind in kinds}
         return replace(done, left_out=frozenset(others), declared=states)
 
@@ -304,9 +312,9 @@ class KeptResults:
         """Whether checks run on other machines, of whose packages and processors nothing is known here."""
         return self.session.items_ahead is not None and self.session.items_ahead.is_elsewhere
 
-    def _read_asked(self) -> dict[Input, Any]:
-        """The programs and modules that processes have asked for."""
-        return {each: self.states.read(*each) for each in self._watching.list_asked()}
+    def _read_asked(self, asked: Iterable[Input] = ()) -> dict[Input, Any]:
+        """The programs and modules that processes have asked for, and what else has come up."""
+        return {each: self.states.read(*each) for each in (*self._watching.list_asked(), *asked)}
 
     def _find_stray(self, check: Check, closure: Closure) -> str:
         """What a process did that the closures do not tell of."""

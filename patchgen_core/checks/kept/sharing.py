@@ -29,7 +29,19 @@ from patchgen_core.files import digest, text_digest
 from patchgen_core.project.project import Project
 
 SHARED_FORMAT = 1
-_WITH_PATHS = ("file", "tree", "names", "module", "installed", "ruff", "own", "folder", "plan", "places")
+_WITH_PATHS = (
+    "file",
+    "tree",
+    "names",
+    "module",
+    "installed",
+    "ruff",
+    "own",
+    "folder",
+    "registering",
+    "plan",
+    "places",
+)
 
 
 @dataclass(frozen=True)

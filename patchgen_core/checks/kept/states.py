@@ -2,17 +2,19 @@
 
 Beside the kinds of :mod:`patchgen_core.build.inputs` there are:
 
-========== ================================= ===================================================================
-kind       name                              state
-========== ================================= ===================================================================
-names      a folder                          names of the modules, packages and libraries in it
-tree       a folder                          the files below it, from there
-variable   an environment variable           hash of its value, None where it is not set
-program    a program                         its file on the search path, or None
-settings   nothing                           hash of how the run goes
-plan       a config file                     hash of what its configs declare, wherever; None where they have drifted
-places     a config file                     hash of the lines that this is declared on; None as well
-========== ================================= ===================================================================
+=========== ================================= ==================================================================
+kind        name                              state
+=========== ================================= ==================================================================
+names       a folder                          names of the modules, packages and libraries in it
+tree        a folder                          the files below it, from there
+variable    an environment variable           hash of its value, None where it is not set
+program     a program                         its file on the search path, or None
+settings    nothing                           hash of how the run goes
+assigned    the name of an attribute          whether code of the project assigns it to something but ``self``
+registering a package's folder, or a module   the modules there that register kernels, with hashes
+plan        a config file                     hash of what its configs declare, wherever; None where they have drifted
+places      a config file                     hash of the lines that this is declared on; None as well
+=========== ================================= ==================================================================
 """
 
 from __future__ import annotations
@@ -26,8 +28,10 @@ from typing import Any
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.checks.kept.machine import variable_state
 from patchgen_core.checks.kept.made_configs import DECLARED
+from patchgen_core.checks.project_code import ProjectCode
 from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError
+from patchgen_core.files import file_digest
 from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import Project
 
@@ -40,7 +44,7 @@ class States:
 
     def __init__(self, project: Project, settings: str, read_declared: Callable[[str, Path], str | None]) -> None:
         self.project, self._settings, self._read_declared = project, settings, read_declared
-        self._reader = InputReader(project)
+        self._reader, self._code = InputReader(project), ProjectCode(project)
         self._states: dict[Input, Any] = {}
         self._signatures: dict[str, tuple[int, ...]] = {}
 
@@ -80,6 +84,10 @@ class States:
             return variable_state(name)
         if kind == "program":
             return shutil.which(name)
+        if kind == "assigned":
+            return self._code.assigns(name)
+        if kind == "registering":
+            return self._registering(name)
         if kind in DECLARED:
             return self._read_declared(kind, self.path(name))
         return self._settings if (kind, name) == SETTINGS else self._reader.read(kind, name)
@@ -104,6 +112,13 @@ class States:
             return sorted(path.relative_to(folder).as_posix() for path in walk_files(folder) if _counts(path))
         except PatchgenError:
             return None
+
+    def _registering(self, name: str) -> list[list[str | None]] | None:
+        try:
+            paths = self._code.list_registering(self.path(name))
+        except (PatchgenError, OSError):
+            return None
+        return [[self.name_of(path), file_digest(path)] for path in paths]
 
 
 def _is_module(entry: os.DirEntry[str]) -> bool:

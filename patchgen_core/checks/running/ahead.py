@@ -67,6 +67,7 @@ class ItemsAhead:
         if answer.results is None:
             return None
         self.session.note_opened(path, answer.opened)
+        self.session.asked[check.name, path] = answer.asked
         if answer.problems:
             raise PatchgenError.from_problems(answer.problems)
         return tuple(replace(unpack(result), seconds=answer.seconds) for result in answer.results)

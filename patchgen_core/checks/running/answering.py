@@ -30,12 +30,13 @@ def answer(request: ItemRequest) -> ItemAnswer:
             _refuse_machine(check)
         results = tuple(map(pack, check.run(request.path, request.item)))
         problems: tuple[Problem, ...] = ()
+        asked = check.take_asked(request.path)
     except PatchgenError as error:
-        results, problems = (), error.problems
+        results, problems, asked = (), error.problems, frozenset()
     except BaseException:
         return ItemAnswer()
     seconds = time.perf_counter() - start
-    return ItemAnswer(results, problems, seconds, _opened(session, request.path))
+    return ItemAnswer(results, problems, seconds, _opened(session, request.path), asked)
 
 
 @functools.lru_cache(maxsize=1)

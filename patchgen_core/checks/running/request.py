@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.checks.settings import Settings
+from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import Problem
 from patchgen_core.project.project import Project
 
@@ -44,9 +45,11 @@ class ItemAnswer:
         problems: of the PatchgenError that it raised.
         seconds: how long it took.
         opened: files that processes of the project have opened.
+        asked: inputs that came up, as :meth:`Check.take_asked` has them.
     """
 
     results: tuple[dict[str, Any], ...] | None = None
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
     opened: tuple[str, ...] = ()
+    asked: frozenset[Input] = frozenset()

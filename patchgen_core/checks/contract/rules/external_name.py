@@ -21,23 +21,25 @@ def check(subject: Subject) -> Iterator[Finding]:
     for patch in subject.plan.patches:
         declared = patch.patch
         module = subject.library.module(declared.replacement_module) if declared.kind == "external" else None
-        if module is None or declared.replacement_name in _exported_names(module) or _is_open(module):
+        if module is None or _is_open(module) or declared.replacement_name in _exported_names(subject, module):
             continue
         message = (
             f"'{declared.replacement_module}' has no '{declared.replacement_name}' to replace '{patch.dotted}' with"
         )
         hint = (
-            did_you_mean(declared.replacement_name, _exported_names(module))
+            did_you_mean(declared.replacement_name, _exported_names(subject, module))
             or "Is this the version that you train with?"
         )
         yield Finding(message, hint, None, patch.dotted, declared.location)
 
 
-def _exported_names(module: Module) -> set[str]:
+def _exported_names(subject: Subject, module: Module) -> set[str]:
     """What a module binds, with the modules of a package."""
     path = module.source.path
-    inner = {entry.stem for entry in path.parent.iterdir()} if path.name == "__init__.py" else set()
-    return module.bound | inner
+    if path.name != "__init__.py":
+        return module.bound
+    subject.code.note_folder(path.parent)
+    return module.bound | {entry.stem for entry in path.parent.iterdir()}
 
 
 def _is_open(module: Module) -> bool:

@@ -91,7 +91,10 @@ def _imported(statement: ImportStatement, package: str) -> list[tuple[str, list[
 def _siblings(subject: Subject, module: str) -> set[str]:
     """The modules and packages beside one that is missing."""
     package = subject.own_modules.file(module.rpartition(".")[0])
-    entries = package.parent.iterdir() if package is not None and package.name == "__init__.py" else ()
+    if package is None or package.name != "__init__.py":
+        return set()
+    subject.code.note_folder(package.parent)
+    entries = package.parent.iterdir()
     return {entry.stem for entry in entries if entry.suffix == ".py" or (entry / "__init__.py").is_file()}
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.members import Lineages
-from patchgen_core.checks.contract.outside_members import OutsideMembers, ProjectAssignments
+from patchgen_core.checks.contract.outside_members import OutsideMembers
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import NameHint, closest
 from patchgen_core.syntax.module import Module
@@ -32,7 +32,6 @@ class MLP(nn.Module):
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for attributes of ``self`` that patched methods read and that nothing sets."""
     outside = OutsideMembers(subject.library, subject.upstream.name.partition(".")[0])
-    project = ProjectAssignments(subject.project.base)
     lineages: Lineages | None = None
     elsewhere: set[str] | None = None
     for owner, function in subject.callers.instances.functions():
@@ -52,7 +51,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             if not outside.is_module(lineage) or outside.may_give(lineage, attribute):
                 continue
             elsewhere = _set_elsewhere(subject) if elsewhere is None else elsewhere
-            if attribute in elsewhere or project.have(attribute):
+            if attribute in elsewhere or subject.code.assigns(attribute):
                 continue
             instance = instance_name(function)
             message = f"'{owner}' uses '{instance}.{attribute}', but neither '{name}' nor its bases have '{attribute}'"
