@@ -80,7 +80,8 @@ def import_torch() -> None:
 
 def import_common() -> None:
     """What comes next wherever there is no set-up of the project: of transformers what imports no triton."""
-    importlib.import_module("transformers.core_model_loading")
+    for name in ("transformers.core_model_loading", "transformers.quantizers.auto", "torch.distributed.checkpoint"):
+        importlib.import_module(name)
 
 
 def prepare_torch() -> None:
