@@ -33,6 +33,7 @@ from patchgen_core.workers.fork_request import (
     is_own_user,
 )
 from patchgen_core.workers.frames import read_frame
+from patchgen_core.workers.processors import keep_on_processors
 
 DESCRIPTORS = 4
 """Standard input, output and error of a worker, and its working directory."""
@@ -221,6 +222,7 @@ def _wait_for(worker: int) -> int:
 
 def _become_worker(request: ForkRequest, imports: Imports, descriptors: Sequence[int]) -> None:
     """Have around what a process has that the asker starts."""
+    keep_on_processors(0, request.processors)
     *streams, folder = descriptors
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)

@@ -26,9 +26,7 @@ NUMBER = struct.Struct("!i")
 """How a minder tells its asker two things: the worker's process id, or 0 and why it forks none, and later its exit
 code."""
 
-_OF_THE_PROCESS = re.compile(
-    r"^(?:Umask|Uid|Gid|Groups|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE
-)
+_OF_THE_PROCESS = re.compile(r"^(?:Umask|Uid|Gid|Groups|CapEff|CapBnd|NoNewPrivs|Seccomp):.*", re.MULTILINE)
 _SIGNALS = re.compile(r"^(SigBlk|SigIgn):\s*(\w+)", re.MULTILINE)
 _OF_THE_C_LIBRARY = 0b11 << 31
 """Signals 32 and 33, which glibc handles from the first thread on, whatever was inherited."""
@@ -69,12 +67,17 @@ class ProcessTraits:
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """A process that somebody wants: the handler of its requests, and what it is to find around it."""
+    """A process that somebody wants: the handler of its requests, and what it is to find around it.
+
+    Attributes:
+        processors: those that it may run on, as what its asker starts; none where the system does not tell.
+    """
 
     handler: str
     path: tuple[str, ...]
     environment: Mapping[str, str]
     traits: ProcessTraits
+    processors: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

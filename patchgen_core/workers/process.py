@@ -22,6 +22,7 @@ from patchgen_core.workers.fork_request import (
     socket_path,
 )
 from patchgen_core.workers.frames import write_frame
+from patchgen_core.workers.processors import list_processors
 
 _START = """
 import sys
@@ -132,7 +133,7 @@ def fork_process(
     folder = folder or os.environ.get(ENVIRONMENT, "")
     if not folder or not preparation:
         return None
-    request = ForkRequest(handler, tuple(path), dict(os.environ), describe_process())
+    request = ForkRequest(handler, tuple(path), dict(os.environ), describe_process(), list_processors())
     with contextlib.ExitStack() as stack:
         try:
             connection = stack.enter_context(socket.socket(socket.AF_UNIX))

@@ -16,6 +16,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import load_answer, read_frame, write_frame
 from patchgen_core.workers.phases import count, phase
 from patchgen_core.workers.process import END_UNKNOWN, WorkerProcess, end_process, kill_process, start_process
+from patchgen_core.workers.processors import keep_on_processors
 from patchgen_core.workers.scratch import scratch_folder
 from patchgen_core.workers.search_path import search_path, start_path
 
@@ -45,16 +46,23 @@ class Worker:
         time_limit: seconds that one request may take.
         roots: folders that come first on its ``sys.path``, before those of this process.
         output_kept: how many bytes of the last that it wrote are told when it dies.
+        processors: those that it runs on, with what it starts; none for those of this process.
 
     Attributes:
         opened: the files that its processes opened to read, of the system and of what is installed none.
     """
 
     def __init__(
-        self, handler: str, time_limit: float, roots: Iterable[str | Path] = (), output_kept: int = 4000
+        self,
+        handler: str,
+        time_limit: float,
+        roots: Iterable[str | Path] = (),
+        output_kept: int = 4000,
+        processors: frozenset[int] = frozenset(),
     ) -> None:
         self.handler, self.time_limit, self.roots, self.output_kept = handler, time_limit, tuple(roots), output_kept
         self.opened: set[str] = set()
+        self._processors = processors
         self._process: WorkerProcess | None = None
         self._output: IO[bytes] | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -146,6 +154,7 @@ class Worker:
             )
             self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
             self._process = start_process(self.handler, start_path(self.roots), self._output.fileno(), preparation)
+            keep_on_processors(self._process.pid, self._processors)
         return self._process
 
     def _died(self, how: str) -> WorkerDied:

@@ -97,6 +97,16 @@ def test_what_is_around_it_is_what_is_around_one_that_was_started(
     assert [(name, forked[name], value) for name, value in started.items() if forked[name] != value] == []
 
 
+def test_it_runs_where_its_asker_runs(handler_folder: Path) -> None:
+    every = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(every)})
+    try:
+        answer = ask_once(handler_folder, "answer = os.sched_getaffinity(0)")
+    finally:
+        os.sched_setaffinity(0, every)
+    assert answer == (True, {max(every)})
+
+
 @pytest.mark.torch
 def test_random_numbers_are_its_own(handler_folder: Path) -> None:
     code = "import numpy.random; answer = (random.random(), numpy.random.random(), os.urandom(8))"

@@ -13,11 +13,15 @@ import pytest
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.machine import available_memory, count_processors
 from patchgen_core.workers.processes import UnitExecutor, make_workers
+from patchgen_core.workers.processors import share_out
 from patchgen_core.workers.units import Task
 from patchgen_core.workers.worker import WorkerDied
 
 HANDLER = """
+import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +50,11 @@ def run(request):
         (folder / f"{os.getpid()}-{number}").touch()
         while len(list(folder.glob("*-*"))) < number:
             time.sleep(0.01)
+    if kind == "place":
+        own = os.sched_getaffinity(0)
+        code = "import os; print(sorted(os.sched_getaffinity(0)))"
+        started = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        return own, set(json.loads(started.stdout))
     if kind == "note":
         start = time.monotonic()
         time.sleep(0.3)
@@ -99,6 +108,21 @@ def test_a_process_rather_takes_what_it_knows(executor: UnitExecutor, tmp_path: 
     answers = executor.submit([[Task(("meet", meeting))] for meeting in meetings], ["a", "b", "b", "a"])
     first, second, third, fourth = (answer.result(60)[0] for (answer,) in answers)
     assert first == fourth != second == third
+
+
+def test_each_process_has_its_share_of_the_processors(executor: UnitExecutor, tmp_path: Path) -> None:
+    answers = executor.submit([[Task(("meet", (tmp_path, 2))), Task(("place", None))] for _ in range(2)])
+    places = [answer.result(60) for _, answer in answers]
+    every = os.sched_getaffinity(0)
+    assert places == [(share, share) for share in share_out(frozenset(every), 2)]
+    assert set().union(*(own for own, _ in places)) == every
+
+
+def test_processors_are_shared_out() -> None:
+    assert share_out(frozenset(range(4)), 2) == [{0, 2}, {1, 3}]
+    assert share_out(frozenset(range(4)), 3) == [{0, 3}, {1}, {2}]
+    assert share_out(frozenset([4, 6]), 3) == [{4}, {6}, {4}]
+    assert share_out(frozenset(), 2) == [frozenset(), frozenset()]
 
 
 def test_a_process_that_ends_is_started_anew_once(executor: UnitExecutor, tmp_path: Path) -> None:
