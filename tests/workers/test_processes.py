@@ -121,7 +121,7 @@ def test_each_process_has_its_share_of_the_processors(executor: UnitExecutor, tm
 def test_processors_are_shared_out() -> None:
     assert share_out(frozenset(range(4)), 2) == [{0, 2}, {1, 3}]
     assert share_out(frozenset(range(4)), 3) == [{0, 3}, {1}, {2}]
-    assert share_out(frozenset([4, 6]), 3) == [{4}, {6}, {4}]
+    assert share_out(frozenset([4, 6]), 4) == [{4}, {6}, {4}, {6}]
     assert share_out(frozenset(), 2) == [frozenset(), frozenset()]
 
 
