@@ -66,15 +66,16 @@ def check_selection(options: argparse.Namespace, selection: Selection) -> Checke
     session = Session(project, settings, artifacts=options.contracts)
     contracts: Sequence[CheckResult] = ()
     uses: Sequence[BaselineUse] = ()
-    with show_progress(options) as progress:
-        if options.contracts:
-            from patchgen_core.cli.check_findings import check_with_contracts
+    try:
+        with show_progress(options) as progress:
+            if options.contracts:
+                from patchgen_core.cli.check_findings import check_with_contracts
 
-            report, contracts, uses = check_with_contracts(session, selection, progress, options.fix)
-        else:
-            report = session.check(selection, progress)
-    warn_of_failure(session.cache(project))
-    if options.contracts:
+                report, contracts, uses = check_with_contracts(session, selection, progress, options.fix)
+            else:
+                report = session.check(selection, progress)
+        warn_of_failure(session.cache(project))
+    finally:
         session.close()  # before anything is mended: what is kept holds for what is there now
     completed: tuple[Path, ...] = ()
     if options.fix:
