@@ -82,6 +82,8 @@ PARTS: Mapping[str, Callable[[], None]] = {
             "plan",
             "places",
             "program",
+            "assigned",
+            "registering",
         )
     },
     "packages": partial(_overlook_states, keeping, "machine_states", "package "),

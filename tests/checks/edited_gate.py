@@ -16,10 +16,10 @@ from tests.conftest import import_gate
 
 MODULE = "acme.models.toy.modeling_toy"
 UPSTREAM = """
-from acme.kit import scale
+from acme.kit import Module, scale
 
 
-class Norm:
+class Norm(Module):
     def forward(self, x):
         return scale(x)
 
@@ -69,6 +69,13 @@ LENDER = (
     + """
 config.exclude_from_output("Head")
 config.tolerate(2, "told")
+config.add_import("proj.slots", names=["OpSlot"])
+config.add_post_import_block('fused = OpSlot("norm", "standard")')
+
+
+@config.override_method("Norm.describe")
+def norm_describe(self):
+    return self.added
 
 
 def norm_forward(self, x):
@@ -109,6 +116,7 @@ from shutil import which
 def times(x):
     return x * (3 if {} else 2)
 """
+KERNEL = 'def register():\n    KernelSpec(name="plain", op_name="norm", variant="standard")\n'
 MAY_OPEN = """def load():
     return open(__file__[:-7] + "sizes.txt").read()
 
@@ -266,6 +274,22 @@ def _modules(work: Path) -> dict[str, States]:
         "lone above": write_states(work / "lone.py", None, "VALUE = 1\n", "VALUE = 6\n"),
         "package": write_states(work / "proj/__init__.py", "", None, "VALUE = 1\n", "from proj import deep\n"),
         "sizes": write_states(work / "proj/sizes.txt", "1", "22", None),
+        "slots": write_states(
+            work / "proj/slots.py",
+            "class OpSlot:\n    def __init__(self, op_name, variant):\n        pass\n",
+            "from proj.lone import VALUE as OpSlot\n",
+            None,
+        ),
+        "kernels": write_states(
+            work / "proj/models/kernels.py", KERNEL, KERNEL.replace("standard", "other"), "", None
+        ),
+        "a script": write_states(
+            work / "train.py",
+            "def prepare(model):\n    model.added = 1\n",
+            "def prepare(model):\n    setattr(model, 'added', 1)\n",
+            "def prepare(self):\n    self.added = 1\n",
+            None,
+        ),
         "set-up": write_states(
             work / "proj/testing.py",
             "def setup(models):\n    pass\n",
@@ -320,7 +344,9 @@ def _installed(site: Path) -> dict[str, States]:
             None,
         ),
         "kit": write_states(
-            site / "acme/kit.py", "def scale(x):\n    return x\n", "def scale(x):\n    return -x\n", None
+            site / "acme/kit.py",
+            *(f"class Module:\n    pass\n\n\ndef scale(x):\n    return {x}\n" for x in ("x", "-x")),
+            None,
         ),
         "kit, its time set back": [
             lambda: None,
