@@ -47,10 +47,9 @@ class ProjectCode:
         except PatchgenError:  # a folder or file that cannot be read
             return frozenset()
 
-    def list_registering(self, top: Path) -> list[Path]:
-        """The modules of a package, given its folder, or one module alone, that register kernels."""
+    def note_registering(self, top: Path) -> None:
+        """Note that it counted what :func:`list_registering` finds."""
         self._note("registering", top)
-        return list_registering(top)
 
     def note_module(self, name: str, path: Path | None) -> None:
         """Note that a module was looked for, and where it was found."""
@@ -76,6 +75,6 @@ def find_assigned(text: str) -> Iterator[str]:
 
 
 def list_registering(top: Path) -> list[Path]:
-    """As :meth:`ProjectCode.list_registering`."""
+    """The modules of a package, given its folder, or one module alone, that register kernels."""
     paths: Iterable[Path] = (path for path in walk_files(top) if path.suffix == ".py") if top.is_dir() else [top]
     return [path for path in paths if SPEC.encode() in path.read_bytes()]

@@ -13,6 +13,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.models import interpreter
 from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, is_installed
 from patchgen_core.ops.registry import KERNEL_REGISTRY
+from patchgen_core.workers.processors import count_cpus
 
 LOOPBACK = "GLOO_SOCKET_IFNAME"
 """The environment variable that names the network device of ranks."""
@@ -98,7 +99,7 @@ def _torch() -> str:
 def _devices() -> Iterator[Device]:
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = count_cpus()
     yield Device("cpu", f"{cores} cores")
     for number in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(number)

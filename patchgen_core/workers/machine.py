@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from patchgen_core.workers.pool import count_cpus
+from patchgen_core.workers.processors import count_cpus
 
 _CGROUP = Path("/sys/fs/cgroup")
 _ACCELERATORS = ("/dev/nvidiactl", "/dev/kfd", "/dev/davinci_manager", "/dev/dxg")

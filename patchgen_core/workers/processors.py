@@ -11,6 +11,11 @@ def list_processors() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
 
 
+def count_cpus() -> int:
+    """How many processors this process may use."""
+    return len(list_processors()) or os.cpu_count() or 1
+
+
 def keep_on_processors(pid: int, processors: frozenset[int]) -> None:
     """Have a process, 0 for this one, run on some of them, with what it starts from then on; without any, or where the
     system does not allow it, nothing changes."""

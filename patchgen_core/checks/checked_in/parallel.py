@@ -8,7 +8,8 @@ from pathlib import Path
 
 from patchgen_core.build.results import ConfigResult, Progress
 from patchgen_core.build.selection import Selection
-from patchgen_core.workers.pool import WorkerPool, count_cpus
+from patchgen_core.workers.pool import WorkerPool
+from patchgen_core.workers.processors import count_cpus
 
 CHUNK_SIZE = 32
 """Configs that a worker checks together: enough for ruff's start not to count, few enough to fit into memory."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from patchgen_core.checks.project_code import SPEC, ProjectCode
+from patchgen_core.checks.project_code import SPEC, ProjectCode, list_registering
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.ops.hardware import is_installed
 from patchgen_core.ops.kernels import DEFAULTS
@@ -108,9 +108,9 @@ class Registries:
         top = module.source.path
         while (top.parent / "__init__.py").is_file():
             top = top.parent
-        paths = self._code.list_registering(top)
+        self._code.note_registering(top)
         if top not in self._kernels:
-            sources = [self._sources.get(path) for path in paths]
+            sources = [self._sources.get(path) for path in list_registering(top)]
             self._kernels[top] = Kernels((top.stem,), frozenset(_Registering(sources).implementations()))
         return self._kernels[top]
 

@@ -301,7 +301,7 @@ class KeptResults:
         on the lines there: on their texts where that may quote these, as a check does that reads code."""
         name = self.states.name_of(done.path)
         others = [each for each in list_other_configs(done.inputs, name) if each not in done.closure.inputs]
-        is_told = name_any(others, map(pack, done.results))
+        is_told = bool(others) and name_any(others, map(pack, done.results))
         if not others or (is_told and not runs_code):
             return done
         kinds = DECLARED if is_told else DECLARED[:1]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from patchgen_core.checks.kept.packages import package_states, search_path
 from patchgen_core.files import digest
+from patchgen_core.workers.processors import count_cpus
 from patchgen_core.workers.variables import HARMLESS
 
 _STARTED_BY = re.compile(
@@ -100,7 +101,7 @@ def processor_features() -> str:
 
 def _processor() -> str:
     lines = {match[0] for match in _CPU.finditer(_read("/proc/cpuinfo"))}
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = count_cpus()
     kind = digest("\n".join(sorted(lines)).encode())[:12]
     return f"{platform.machine()} {kind} {cores} of {os.cpu_count()} {_c_library()}"
 

@@ -28,7 +28,7 @@ from typing import Any
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.checks.kept.machine import variable_state
 from patchgen_core.checks.kept.made_configs import DECLARED
-from patchgen_core.checks.project_code import ProjectCode
+from patchgen_core.checks.project_code import ProjectCode, list_registering
 from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import file_digest
@@ -115,7 +115,7 @@ class States:
 
     def _registering(self, name: str) -> list[list[str | None]] | None:
         try:
-            paths = self._code.list_registering(self.path(name))
+            paths = list_registering(self.path(name))
         except (PatchgenError, OSError):
             return None
         return [[self.name_of(path), file_digest(path)] for path in paths]

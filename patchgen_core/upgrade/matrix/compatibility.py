@@ -26,7 +26,8 @@ from patchgen_core.upgrade.verdicts.module_view import view_of
 from patchgen_core.upgrade.verdicts.replacements import resolve_patch
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.collector import without_collector
-from patchgen_core.workers.pool import WorkerPool, count_cpus
+from patchgen_core.workers.pool import WorkerPool
+from patchgen_core.workers.processors import count_cpus
 
 WORTH_IT = 24
 """Fewer pairs of a config and a release than that are checked in this process."""
