@@ -64,7 +64,7 @@ def cold(root: Path) -> dict[str, float]:
     gc.disable()  # as ``patchgen`` does
     clocks = Clocks()
     from patchgen_core.build import artifacts, cache, normalize
-    from patchgen_core.checks.checked_in import compare as drift
+    from patchgen_core.checks.checked_in import checking, making
     from patchgen_core.config import loading
     from patchgen_core.syntax import diffs
 
@@ -76,10 +76,10 @@ def cold(root: Path) -> dict[str, float]:
     clocks.add(artifacts, "normalize", "ruff: writing and reading files")
     clocks.add(normalize, "run_ruff", _ruff)
     clocks.add(diffs, "unified_diff", "making diffs")
-    clocks.add(drift, "compare", "comparing")
-    clocks.add(drift, "find_orphans", "looking for orphans")
+    clocks.add(making, "compare", "comparing")
+    clocks.add(checking, "find_orphans", "looking for orphans")
     clocks.add(cache.Cache, "keep", "keeping results")
-    _check(root, drift, cache)
+    _check(root, checking, cache)
     return clocks.stop()
 
 
@@ -88,15 +88,15 @@ def unchanged(root: Path) -> dict[str, float]:
     gc.disable()
     clocks = Clocks()
     from patchgen_core.build import cache
-    from patchgen_core.checks.checked_in import compare as drift
+    from patchgen_core.checks.checked_in import checking
     from patchgen_core.project import project
 
     clocks.imported()
     clocks.add(project.Project, "find_configs", "finding configs")
     clocks.add(cache.Cache, "find", "looking results up")
     clocks.add(cache, "kept_version", "which ruff it is")
-    clocks.add(drift, "find_orphans", "looking for orphans")
-    _check(root, drift, cache)
+    clocks.add(checking, "find_orphans", "looking for orphans")
+    _check(root, checking, cache)
     return clocks.stop()
 
 
@@ -104,11 +104,11 @@ def _ruff(arguments: list[str], *_: Any) -> str:
     return f"ruff {' '.join(arguments[:2])}"
 
 
-def _check(root: Path, drift: Any, cache: Any) -> None:
+def _check(root: Path, checking: Any, cache: Any) -> None:
     from patchgen_core.build.selection import Selection
     from patchgen_core.project.table import load_project
 
     project = load_project(root)
-    report = drift.check(Selection(project), cache=cache.Cache(project))
+    report = checking.check(Selection(project), cache=cache.Cache(project))
     if report.exit_code:
         raise SystemExit(f"the check of {root} ended with {report.exit_code}")

@@ -24,7 +24,8 @@ import pytest_patchgen
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import DriftReport, Outcome
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.codegen.generate import generate

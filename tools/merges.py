@@ -25,7 +25,8 @@ from pathlib import Path
 from patchgen_core.authoring.slim.slim import slim
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import LoadedConfig, Loader

@@ -32,7 +32,8 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.gate import Item
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.checks.result import CheckResult

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.checked_in.compare import find_orphans, fix_result, remove
+from patchgen_core.checks.checked_in.compare import fix_result, remove
+from patchgen_core.checks.checked_in.outputs import find_orphans
 from patchgen_core.checks.result import CheckResult, Status, drift_result, orphans_result
 from patchgen_core.errors import Problem
 from patchgen_core.project.table import load_project

@@ -11,7 +11,8 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, DriftReport, Outcome, Progress
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import bare, check
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import bare
 from patchgen_core.checks.settings import DRIFT, Settings
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project
@@ -50,6 +51,8 @@ class Session:
             error of both.
         artifacts: whether other checks than that of the drift need what configs make.
         named: config files beside those that projects find.
+        with_forks: whether this process may be forked to make configs, see
+            :func:`~patchgen_core.checks.checked_in.checking.check`.
 
     Attributes:
         chosen: the config files of which checks are going to run, with the names of those.
@@ -68,9 +71,10 @@ class Session:
         by_folder: bool = False,
         artifacts: bool = True,
         named: tuple[Path, ...] = (),
+        with_forks: bool = False,
     ) -> None:
         self.home, self.settings, self.named = home, settings, named
-        self.by_folder, self.artifacts = by_folder, artifacts
+        self.by_folder, self.artifacts, self._with_forks = by_folder, artifacts, with_forks
         self.chosen: dict[Path, set[str]] = {}
         self.warn_before_fix: dict[str, WarnBeforeFix] = {}
         self.asked: dict[tuple[str, Path], frozenset[Input]] = {}
@@ -258,7 +262,15 @@ class Session:
         loader = self.loader(project) if artifacts else None
         made = {path: results for path, results in self._results.items() if not isinstance(results, PatchgenError)}
         with without_collector():
-            report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=artifacts, made=made)
+            report = check(
+                selection,
+                loader=loader,
+                progress=progress,
+                cache=cache,
+                artifacts=artifacts,
+                made=made,
+                with_forks=self._with_forks,
+            )
         by_path: dict[Path, list[ConfigResult]] = {}
         for result in report.results:
             by_path.setdefault(result.outcome.path, []).append(result)

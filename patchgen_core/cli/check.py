@@ -63,7 +63,7 @@ def check_selection(options: argparse.Namespace, selection: Selection) -> Checke
         select=None if select is None else tuple(select),
         ignore=tuple(options.ignore or ()),
     )
-    session = Session(project, settings, artifacts=options.contracts)
+    session = Session(project, settings, artifacts=options.contracts, with_forks=True)
     contracts: Sequence[CheckResult] = ()
     uses: Sequence[BaselineUse] = ()
     try:

@@ -15,7 +15,9 @@ from patchgen_core.build.results import ConfigResult, DriftReport
 from patchgen_core.build.ruff_setup import RuffSettings
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.baseline import hold_back, read_baseline
-from patchgen_core.checks.checked_in.compare import bare, check, find_orphans, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import bare, fix
+from patchgen_core.checks.checked_in.outputs import find_orphans
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.settings import CONTRACT

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check
+from patchgen_core.checks.checked_in.checking import check
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
 from patchgen_core.report.drift.json import drift_data

@@ -15,7 +15,8 @@ import pytest
 from patchgen_core.build import artifacts, normalize
 from patchgen_core.build.cache import generator_files
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.codegen import generate
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from patchgen_core.project.table import load_project

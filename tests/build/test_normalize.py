@@ -12,7 +12,8 @@ from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.likely_texts import LikelyTexts
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project

@@ -12,6 +12,7 @@ from patchgen_core.build.results import ConfigResult
 from patchgen_core.build.ruff_setup import ruff_version
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in import compare as drift
+from patchgen_core.checks.checked_in.checking import check
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
@@ -267,7 +268,7 @@ def test_reversing_the_diff_gives_upstream_back(gated: Workspace) -> None:
 
 def test_output_folder_on_the_command_line_changes_no_byte(gated: Workspace, tmp_path: Path) -> None:
     config = gated.models / "toy/toy_gpu_patch_gen_config.py"
-    report = drift.fix(drift.check(Selection(gated.project, [config], output=tmp_path / "out"), artifacts=True))
+    report = drift.fix(check(Selection(gated.project, [config], output=tmp_path / "out"), artifacts=True))
     assert report.exit_code == 0
     (artifact,) = [result.outcome.artifact for result in report.results]
     assert artifact is not None
@@ -287,4 +288,4 @@ def test_same_bytes_in_any_folder(work: Workspace, tmp_path: Path) -> None:
 
 def test_project_can_be_given_as_values(gated: Workspace) -> None:
     project = Project(search_root=gated.models, package_prefix="proj.models", root=gated.root)
-    assert drift.check(Selection(project)).exit_code == 0
+    assert check(Selection(project)).exit_code == 0

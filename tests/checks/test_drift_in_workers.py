@@ -15,7 +15,8 @@ import pytest
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import MANY, check, fix
+from patchgen_core.checks.checked_in.checking import MANY, check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.checked_in.parallel import CHUNK_SIZE
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
 
@@ -57,6 +58,7 @@ def test_processes_say_what_one_would_say(many: Workspace, capfd: pytest.Capture
     many.config(PATCH.replace("x * 2", "x * 3"), config_path(1), preamble(1))
     many.config(PATCH.replace("Norm", "Nrom"), config_path(CHUNK_SIZE), preamble(CHUNK_SIZE))
     many.config("import sys\nprint('said aloud')\n", config_path(COUNT - 1), preamble(COUNT - 1))
+    many.config("import faulthandler\nfaulthandler.enable()\n" + PATCH, config_path(2), preamble(2))
     many.write("proj/models/m002/generated/patched_modeling_gone.py", "# AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY\n")
     apart = check(Selection(many.project))
     assert capfd.readouterr().err.count("said aloud\n") == 1

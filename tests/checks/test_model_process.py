@@ -13,7 +13,8 @@ import pytest
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.model_process.answering import import_module, model_heads, prepare_torch
 from patchgen_core.checks.model_process.check import check_beside
 from patchgen_core.checks.model_process.process import ModelProcess

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from patchgen import DiscoveryConfig, build_check_cli, build_run_codegen_cli, run_codegen
-from patchgen_core.build import artifacts
 from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in import making
 from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.contract.check import ContractCheck
 from patchgen_core.checks.contract.pages import rule_data, rule_page
@@ -386,7 +386,7 @@ def test_what_was_clean_is_not_examined_again(
 ) -> None:
     examined: list[str] = []
     made: list[str] = []
-    run_check, make = ContractCheck.run, artifacts.make_artifacts
+    run_check, make = ContractCheck.run, making.make_artifacts
 
     def count(check: ContractCheck, path: Path, item: str) -> Iterable[CheckResult]:
         examined.append(path.parent.name)
@@ -397,7 +397,7 @@ def test_what_was_clean_is_not_examined_again(
         return make(selection, *more)
 
     monkeypatch.setattr(ContractCheck, "run", count)
-    monkeypatch.setattr(artifacts, "make_artifacts", note)
+    monkeypatch.setattr(making, "make_artifacts", note)
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.chdir(gated.root)
     gated.config("config.add_import('math')\n", "told/told_gpu_patch_gen_config.py")

@@ -11,7 +11,7 @@ import pytest
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check
+from patchgen_core.checks.checked_in.checking import check
 from patchgen_core.config.loading import Loader
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 

@@ -14,7 +14,7 @@ import pytest
 
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check
+from patchgen_core.checks.checked_in.checking import check
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
 from tools.real_project import find_needed, find_upstream_release, make_real_project

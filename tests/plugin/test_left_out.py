@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.project.table import load_project
 from tests.conftest import PATCH, PREAMBLE, Workspace, generated
 from tests.plugin.conftest import CONFIG, run

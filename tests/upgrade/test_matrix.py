@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache

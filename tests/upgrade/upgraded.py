@@ -13,7 +13,8 @@ from typing import Any
 from patchgen_core.authoring.edits.needed_imports import missing_imports
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.checked_in.checking import check
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.config.replacement import read_replacement

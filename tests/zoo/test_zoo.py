@@ -59,7 +59,7 @@ FULLY = """
 import json
 from patchgen_core.build.selection import Selection
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.checks.checked_in.compare import check
+from patchgen_core.checks.checked_in.checking import check
 from patchgen_core.config.loading import Loader
 from patchgen_core.project.table import load_project
 

@@ -42,7 +42,7 @@ def check_in_workers(chunk: ConfigChunk, progress: Progress | None) -> dict[Path
     results: dict[Path, list[ConfigResult]] = {}
     done = 0
     size = min(len(chunks), count_cpus(), _MOST_WORKERS)
-    with WorkerPool("patchgen_core.checks.checked_in.compare:check_chunk", size) as pool:
+    with WorkerPool("patchgen_core.checks.checked_in.checking:check_chunk", size) as pool:
         for report in pool.map(lambda part: pool.ask(part, ChunkReport), chunks):
             sys.stderr.write(report.stderr)
             for result in report.results:

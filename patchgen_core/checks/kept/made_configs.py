@@ -9,7 +9,7 @@ from typing import Any
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Declared, Outcome
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.compare import find_rivals
+from patchgen_core.checks.checked_in.outputs import find_rivals
 from patchgen_core.checks.result import CheckResult, drift_result
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DRIFT
