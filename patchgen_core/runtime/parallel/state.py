@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
@@ -14,6 +17,8 @@ from patchgen_core.errors import PatchgenError
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
+
+_SECONDS_TO_LET_GO = 0.1
 
 Hook = Callable[["ParallelState"], object]
 
@@ -122,6 +127,7 @@ def init_parallel_state(
     Raises:
         PatchgenError: the sizes do not go with the number of ranks.
     """
+    _wait_for_gloo_at_the_end()
     device = device_type or _device_type()
     if not dist.is_initialized():
         dist.init_process_group(None if device == "cpu" else f"cpu:gloo,{device}:{_backend(device)}")
@@ -183,6 +189,13 @@ def _check_sizes(ranks: int, dp_size: int, sp_size: int, ep_size: int) -> None:
         raise PatchgenError(message, hint="Leave dp_size out, and it is what is left of the ranks.")
     if ranks % ep_size:
         raise PatchgenError(f"the {ranks} ranks do not divide by ep_size {ep_size}")
+
+
+@cache
+def _wait_for_gloo_at_the_end() -> None:
+    """A thread of gloo lets go of its tensors when who waited for them goes on already, and needs the interpreter for
+    that: one that ends at the same moment, as after a last save, aborts the process and with it the whole run."""
+    atexit.register(time.sleep, _SECONDS_TO_LET_GO)
 
 
 def _device_type() -> str:
