@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.kept.entries import Entry, hash_machine
-from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults, declared_inputs
+from patchgen_core.checks.kept.entries import Entry
+from patchgen_core.checks.kept.keeping import ORPHANS, KeptResults
+from patchgen_core.checks.kept.own_words import declared_inputs
 from patchgen_core.checks.settings import DRIFT
 
 _INPUTS = {
@@ -49,7 +50,7 @@ def explain_kept(kept: KeptResults, check: Check, path: Path, item: str) -> Expl
     if not kept.machine:
         return Explanation(item, reason=kept.unknown)
     name = kept.states.name_of(path)
-    entry = kept.store.find(name, item, hash_machine(kept.machine))
+    entry = kept.store.find(name, item, kept.machine_name)
     if entry is None:
         entry = next(iter(kept.store.find_all(name, item)), None)
     if entry is None:
@@ -62,7 +63,7 @@ def find_changes(
 ) -> Iterator[str]:
     """What is not what it was when a kept result was made; of a machine's states only those that ``select`` takes
     count."""
-    if entry.machine != hash_machine(kept.machine):
+    if entry.machine != kept.machine_name:
         machine = kept.store.machine(entry.machine)
         if machine is None:
             yield "the machine, or what is installed"

@@ -23,6 +23,7 @@ from patchgen_core.checks.kept.entries import Entry, EntryStore, Question, hash_
 from patchgen_core.checks.kept.machine import machine_states
 from patchgen_core.checks.kept.made_configs import DECLARED, MadeConfigs, list_other_configs, name_any
 from patchgen_core.checks.kept.module_files import ModuleFiles
+from patchgen_core.checks.kept.own_words import declared_inputs, follows_configs, follows_functions
 from patchgen_core.checks.kept.packages import TooManyFiles
 from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.kept.summaries import Summaries
@@ -96,6 +97,11 @@ class KeptResults:
             self.unknown = f"there are too many files in '{error}', which is on the search path"
             return {}
 
+    @cached_property
+    def machine_name(self) -> str:
+        """What stands for the machine in entries."""
+        return hash_machine(self.machine)
+
     # --- asking ---
 
     def find(self, check: Check, path: Path, item: str) -> tuple[CheckResult, ...] | None:
@@ -131,7 +137,7 @@ class KeptResults:
         return results
 
     def _find_entry(self, path: Path, item: str) -> Entry | None:
-        return self.store.find(self.states.name_of(path), item, hash_machine(self.machine))
+        return self.store.find(self.states.name_of(path), item, self.machine_name)
 
     def _believe(self, check: Check, entry: Entry | None) -> tuple[CheckResult, ...] | None:
         """The results of an entry that holds; what is not clean is none."""
@@ -231,13 +237,12 @@ class KeptResults:
 
     def closure(self, check: Check, path: Path) -> Closure:
         """What of the project the results of a check may depend on."""
-        more, own = tuple(declared_inputs(check, path) or ()), vars(type(check))
         closure = self._closures.of_config(
             path,
-            more,
+            tuple(declared_inputs(check, path) or ()),
             runs_code=check.runs_code,
             follows_configs=follows_configs(check),
-            follows_functions=bool(own.get("follows_functions", True)),
+            follows_functions=follows_functions(check),
         )
         return _judge(check, closure)
 
@@ -255,7 +260,7 @@ class KeptResults:
         if not self.machine or closure.unknown or closure.looks:
             return None
         inputs = sorted(((key, state) for key, state in closure.inputs.items() if key != SETTINGS), key=repr)
-        context = text_digest(repr((hash_machine(self.machine), inputs)))[:24]
+        context = text_digest(repr((self.machine_name, inputs)))[:24]
         place = RunPlace(str(self.store.cache_folder), context)
         self._run_places.add(place)
         return place
@@ -355,24 +360,13 @@ class KeptResults:
         return Entry(
             path=self.states.name_of(done.path),
             item=done.item,
-            machine=hash_machine(self.machine),
+            machine=self.machine_name,
             made=done.made or time.time(),
             seconds=done.seconds,
             inputs=tuple(sorted(((kind, name, state) for (kind, name), state in inputs.items()), key=lambda e: e[:2])),
             results=tuple(map(pack, done.results)),
             names=done.names or {},
         )
-
-
-def declared_inputs(check: Check, path: Path) -> Iterable[Path] | None:
-    """What a check says that it reads beside a config's own files: only what the class itself says counts, because
-    another one may read more."""
-    return check.inputs(path) if "inputs" in vars(type(check)) else None
-
-
-def follows_configs(check: Check) -> bool:
-    """Whether a check sees what config files import: only what the class itself says counts, as for its inputs."""
-    return bool(vars(type(check)).get("follows_configs", True))
 
 
 def _judge(check: Check, closure: Closure) -> Closure:

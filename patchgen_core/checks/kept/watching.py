@@ -11,6 +11,7 @@ from pathlib import Path
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.kept.closure import Closure, Look, describe_looks
 from patchgen_core.checks.kept.module_files import find_own_places
+from patchgen_core.checks.kept.own_words import runs_in_workers
 from patchgen_core.checks.kept.packages import is_metadata, is_own_package
 from patchgen_core.checks.session import Session
 from patchgen_core.config.input_recording import Input, input_name
@@ -118,7 +119,7 @@ def list_unseen(check: Check, looks: Iterable[Look]) -> list[Look]:
     where that need not be in processes that are watched. Only what the class itself says counts."""
     if not check.runs_code:
         return []
-    is_watched = bool(vars(type(check)).get("runs_in_workers", False))
+    is_watched = runs_in_workers(check)
     return [look for look in looks if not (is_watched and (look.first or look.only_asks))]
 
 
