@@ -14,11 +14,10 @@ import pytest
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.checked_in.checking import check
-from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.checked_in.making import MOST_TOGETHER, make_in_batches
 from patchgen_core.workers.processors import count_cpus, list_processors
-from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
+from tests.checks.several_configs import config_path, make_several, preamble
+from tests.conftest import PATCH, Workspace
 
 COUNT = 20
 NOTES_PROCESS = """
@@ -29,22 +28,10 @@ with open({place!r}, "a") as file:
 IN_A_FORK = "import os\nif os.getpid() != os.getsid(0):\n    "
 
 
-def preamble(number: int) -> str:
-    return PREAMBLE.replace("toy_gpu.py", f"toy_{number}.py")
-
-
-def config_path(number: int) -> str:
-    return f"m{number:03}/toy_patch_gen_config.py"
-
-
 @pytest.fixture
 def several(work: Workspace) -> Workspace:
     """A project of more configs than one process makes, all of them clean."""
-    work.upstream(UPSTREAM_TEXT)
-    for number in range(COUNT):
-        work.config(PATCH, config_path(number), preamble(number))
-    fix(check(Selection(work.project), artifacts=True))
-    return work
+    return make_several(work, COUNT)
 
 
 def run(work: Workspace, *options: str, alone: bool = False, **environment: str) -> tuple[int, str, str]:

@@ -18,28 +18,17 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.checking import MANY, check
 from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.checked_in.parallel import CHUNK_SIZE
+from tests.checks.several_configs import config_path, make_several, preamble
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
 
 COUNT = MANY + CHUNK_SIZE
 """So that there are as many chunks as need two processes, and one more."""
 
 
-def preamble(number: int) -> str:
-    return PREAMBLE.replace("toy_gpu.py", f"toy_{number}.py")
-
-
-def config_path(number: int) -> str:
-    return f"m{number:03}/toy_patch_gen_config.py"
-
-
 @pytest.fixture
 def many(work: Workspace) -> Workspace:
     """A project of so many configs that they are shared out, all of them clean."""
-    work.upstream(UPSTREAM_TEXT)
-    for number in range(COUNT):
-        work.config(PATCH, config_path(number), preamble(number))
-    fix(check(Selection(work.project), artifacts=True))
-    return work
+    return make_several(work, COUNT)
 
 
 def told(report: DriftReport, work: Workspace) -> list[object]:

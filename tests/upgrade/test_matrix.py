@@ -317,7 +317,8 @@ def test_config_of_another_package_is_skipped(work: Workspace, shop: Path) -> No
 
 @pytest.mark.slow
 def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work.config(PATCHES, preamble=PINNED)
+    asks_for_descriptor = "import faulthandler\nfaulthandler.enable()\n"
+    work.config(asks_for_descriptor + PATCHES, preamble=PINNED)
     here = matrix(work, ["0.9..2.0"])
     assert "ok" in states(only(here))
     monkeypatch.setattr(compatibility, "WORTH_IT", 0)

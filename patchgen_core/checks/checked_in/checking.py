@@ -116,12 +116,15 @@ def _make_bare(
     """The results of config files, without what they were made from."""
     if not paths:
         return {}
-    from patchgen_core.checks.checked_in.making import make_in_batches
     from patchgen_core.workers.forks import count_forks
 
     forks = count_forks(len(paths) // FEW) if with_forks else 0
     results = {} if forks else _check_apart(selection, paths, cache, progress)
-    return results | make_in_batches(selection, _without(paths, results), cache, reader, progress, forks)
+    if missing := _without(paths, results):
+        from patchgen_core.checks.checked_in.making import make_in_batches
+
+        results |= make_in_batches(selection, missing, cache, reader, progress, forks)
+    return results
 
 
 def _check_apart(

@@ -70,12 +70,11 @@ def make_in_batches(
             last.clear()
             if results:
                 gc.collect(0)  # the syntax trees of the last batch, which refer to each other
-            together = make_together(selection, batches[number], progress=_go_on(progress, number * size, len(paths)))
+            told = _go_on(progress, number * size, len(paths))
+            last.append(make_together(selection, batches[number], progress=told))
             if cache is not None:
-                cache.keep(selection, list_outcomes(together), reader)
-            results |= {path: list(map(bare, of_path)) for path, of_path in together.items()}
-            last.append(together)
-            del together
+                cache.keep(selection, list_outcomes(last[0]), reader)
+            results |= {path: list(map(bare, of_path)) for path, of_path in last[0].items()}
         return results, cache.failure if cache is not None else ""
 
     results: Results = {}

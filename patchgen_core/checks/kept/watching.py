@@ -116,7 +116,7 @@ def is_watching() -> bool:
 
 def list_unseen(check: Check, looks: Iterable[Look]) -> list[Look]:
     """Those of which nothing is told when code of the project runs for a check: what runs at an import, or all of them
-    where that need not be in processes that are watched. Only what the class itself says counts."""
+    where that need not be in processes that are watched."""
     if not check.runs_code:
         return []
     is_watched = runs_in_workers(check)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import io
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from patchgen_core.upgrade.verdicts.module_view import view_of
 from patchgen_core.upgrade.verdicts.replacements import resolve_patch
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.collector import without_collector
+from patchgen_core.workers.held_back import hold_stderr_back
 from patchgen_core.workers.pool import WorkerPool
 from patchgen_core.workers.processors import count_cpus
 
@@ -148,7 +147,7 @@ _checkers: list[tuple[CheckerRequest, CompatibilityChecker]] = []  # that of the
 def check_configs(request: CheckRequest) -> dict[ConfigKey, Compatibility]:
     """What configs become with a release; raises as :meth:`CompatibilityChecker.check` does, or where none loads."""
     gc.disable()
-    with contextlib.redirect_stderr(io.StringIO()):  # the process that asks has loaded the configs, too
+    with hold_stderr_back():  # the process that asks has loaded the configs, too
         return _find_checker(request.checker).check(request.release, request.keys)
 
 
