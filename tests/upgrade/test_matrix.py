@@ -317,8 +317,7 @@ def test_config_of_another_package_is_skipped(work: Workspace, shop: Path) -> No
 
 @pytest.mark.slow
 def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asks_for_descriptor = "import faulthandler\nfaulthandler.enable()\n"
-    work.config(asks_for_descriptor + PATCHES, preamble=PINNED)
+    work.config(PATCHES, preamble=PINNED)
     here = matrix(work, ["0.9..2.0"])
     assert "ok" in states(only(here))
     monkeypatch.setattr(compatibility, "WORTH_IT", 0)
