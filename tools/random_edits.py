@@ -3,10 +3,11 @@
     python -m tools.random_edits EDITS SEED [zoo | gate | apart | models | mixture] [--overlook PART]
 
 Edits stay until another one takes them back. It runs in an environment of its own, whose ruff is changed as well.
-Without a word and with ``zoo`` the check of the drift runs. With ``gate`` every check runs that needs no model, and
-one that runs all code of a small project; what is kept is also shared, removed and cut off. With ``apart`` that one
-runs in processes which tell what they run. With ``models`` all checks run, over Llama. With ``mixture`` some of all
-checks run after each edit, over a Mixtral for which each has an item.
+Without a word and with ``zoo`` the check of the drift runs; the one without the cache makes the zoo's configs in
+forks, too. With ``gate`` every check runs that needs no model, and one that runs all code of a small project; what is
+kept is also shared, removed and cut off. With ``apart`` that one runs in processes which tell what they run. With
+``models`` all checks run, over Llama. With ``mixture`` some of all checks run after each edit, over a Mixtral for
+which each has an item.
 ``--overlook`` breaks what results are kept under: a part of it then counts no more (:mod:`tools.overlooked`).
 """
 
@@ -191,12 +192,13 @@ def _ask_drift(cached: bool, _: object = None) -> Answer:
     try:
         project = load_project()
         loader = Recorder(project, SourceCache())
-        report = check(
-            Selection(project), loader=loader, cache=Cache(project, Path("cache").absolute()) if cached else None
-        )
+        if cached:
+            report = check(Selection(project), loader=loader, cache=Cache(project, Path("cache").absolute()))
+        else:
+            report = check(Selection(project), with_forks=True)
     except PatchgenError as error:
         return Answer(None, json.dumps(error_data(error.problems), indent=1), 0)
-    paths = {result.outcome.path for result in report.results}
+    paths = {result.outcome.path for result in report.results} if cached else set()
     return Answer(report, json.dumps(drift_data(report), indent=1), len(paths - loader.loaded))
 
 
