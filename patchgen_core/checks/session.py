@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from patchgen_core.build.results import Artifact
     from patchgen_core.checks.baseline import Baseline
+    from patchgen_core.checks.checked_in.making import Onlooker
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.input_recording import Input
     from patchgen_core.config.loading import Loader
@@ -247,12 +249,17 @@ class Session:
             warnings.warn(f"patchgen: results cannot be kept: {cache.failure}", stacklevel=1)
 
     def check(
-        self, selection: Selection, progress: Progress | None = None, needed: Collection[Path] | None = None
+        self,
+        selection: Selection,
+        progress: Progress | None = None,
+        needed: Collection[Path] | None = None,
+        onlooker: Onlooker | None = None,
     ) -> DriftReport:
         """Make what is selected of a project, all at once; checks of these config files then ask for nothing again.
 
         Args:
             needed: the config files of which other checks will ask what they make; None for all.
+            onlooker: looks at them when they are made. The session then holds nothing of those that it has heard of.
 
         Raises:
             PatchgenError: there is no config, or ruff cannot run.
@@ -270,15 +277,28 @@ class Session:
                 artifacts=artifacts,
                 made=made,
                 with_forks=self._with_forks,
+                onlooker=onlooker,
             )
         by_path: dict[Path, list[ConfigResult]] = {}
         for result in report.results:
             by_path.setdefault(result.outcome.path, []).append(result)
         for path, results in by_path.items():
-            if needed is None or path in needed:
+            is_looked_at = onlooker is not None and path in onlooker.looked_at
+            if (needed is None or path in needed) and not is_looked_at:
                 self._results[path] = results if artifacts else list(map(bare, results))
         self._projects |= {path.parent: project for path in by_path}
         return report
+
+    @contextmanager
+    def holding(self, project: Project, results: Mapping[Path, list[ConfigResult]]) -> Iterator[None]:
+        """Have checks that ask meanwhile what these config files of a project make get these results."""
+        self._projects |= {path.parent: project for path in results}
+        self._results |= results
+        try:
+            yield
+        finally:
+            for path in results:
+                del self._results[path]
 
     def _batch(self, path: Path) -> list[Path]:
         project = self.project(path)

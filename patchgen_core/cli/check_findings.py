@@ -11,6 +11,8 @@ from pathlib import Path
 from patchgen_core.build.results import DriftReport, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.baseline_use import BaselineUse, close_baselines
+from patchgen_core.checks.contract.check import ContractCheck
+from patchgen_core.checks.contract.onlooker import ContractOnlooker
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.kept.asking import find_fresh, run_check
 from patchgen_core.checks.registry import BUILT_IN
@@ -32,12 +34,15 @@ def check_with_contracts(
     gate = Gate(session, [check for check in BUILT_IN if check.name in (DRIFT, CONTRACT)])
     items = gate.items(selection.find_configs())
     fresh = find_fresh(session, [(item.check, item.path, item.name) for item in items])
-    report = session.check(selection, progress, {path for _, path, name in fresh if name != DRIFT})
-    chosen = (item for item in items if item.name != DRIFT)
-    results = (
-        judge_results(run_check(session, item.check, item.path, item.name), item.name, session) for item in chosen
-    )
-    contracts = [result for of_item in results for result in of_item]
+    needed = {path for _, path, name in fresh if name == CONTRACT}
+    rules = next(check for check in gate.checks if isinstance(check, ContractCheck))
+    onlooker = ContractOnlooker(session, selection.project, rules, needed)
+    report = session.check(selection, progress, needed, onlooker)
+    contracts: list[CheckResult] = []
+    for item in items:
+        if item.name == CONTRACT:
+            results = onlooker.take_results(item.path) or run_check(session, item.check, item.path, item.name)
+            contracts += judge_results(results, item.name, session)
     return report, contracts, close_baselines(session, contracts, selection.is_whole, shrinks)
 
 

@@ -49,6 +49,11 @@ class Module:
         for name in ("_scopes", "_has_lazy_annotations", "calls_by_class"):
             self.__dict__.pop(name, None)
 
+    def release(self) -> None:
+        """Forget answers that refer to this module. It then goes as soon as nobody holds it, and not only when Python
+        looks for circles."""
+        self._known = {}
+
     def kept(
         self,
         kind: str,

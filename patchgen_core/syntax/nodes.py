@@ -73,25 +73,27 @@ def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
 
 def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
     """The definitions of a name that count: of several in one block the last, and one for each branch."""
+    return list(_last_in(body, name, accessor))
 
-    def matches(definition: Definition) -> bool:
-        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
-        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
-        return kind == accessor and "overload" not in marks
 
-    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
-        last: Definition | None = None
-        for statement in block:
-            if isinstance(statement, DEFINITIONS):
-                if statement.name == name and matches(statement):
-                    last = statement
-            elif isinstance(statement, COMPOUND):
-                for inner in blocks(statement):
-                    yield from visit(inner)
-        if last is not None:
-            yield last
+def _last_in(block: list[ast.stmt], name: str, accessor: str) -> Iterator[Definition]:
+    last: Definition | None = None
+    for statement in block:
+        if isinstance(statement, DEFINITIONS):
+            if statement.name == name and _is_accessor(statement, accessor):
+                last = statement
+        elif isinstance(statement, COMPOUND):
+            for inner in blocks(statement):
+                yield from _last_in(inner, name, accessor)
+    if last is not None:
+        yield last
 
-    return list(visit(body))
+
+def _is_accessor(definition: Definition, accessor: str) -> bool:
+    """Whether a definition is that accessor of a property, or for none is neither one nor an overload."""
+    marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
+    kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
+    return kind == accessor and "overload" not in marks
 
 
 def own_method(node: ast.ClassDef, name: str) -> Function | None:

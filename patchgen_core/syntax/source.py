@@ -155,18 +155,16 @@ class SourceFile:
     @cached_property
     def definitions(self) -> list[tuple[str, Definition]]:
         """Every class and function at any depth, with its ``__qualname__``."""
-        definitions: list[tuple[str, Definition]] = []
+        return list(_walk_definitions(self.tree.body, ""))
 
-        def visit(body: list[ast.stmt], prefix: str) -> None:
-            for statement in statements(body):
-                if isinstance(statement, DEFINITIONS):
-                    name = prefix + statement.name
-                    definitions.append((name, statement))
-                    inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
-                    visit(statement.body, name + inner)
 
-        visit(self.tree.body, "")
-        return definitions
+def _walk_definitions(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, Definition]]:
+    for statement in statements(body):
+        if isinstance(statement, DEFINITIONS):
+            name = prefix + statement.name
+            yield name, statement
+            inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
+            yield from _walk_definitions(statement.body, name + inner)
 
 
 def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[int]) -> list[str]:
@@ -222,6 +220,12 @@ class SourceCache:
         """Forget every file: what a config was loaded into refers to this object for as long as Python keeps that."""
         self._files.clear()
         self._recorded = {}
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Forget some files."""
+        for path in paths:
+            self._files.pop(path, None)
+            self._recorded.pop(path, None)
 
     def has(self, path: Path) -> bool:
         """Whether there is such a file, or a text that stands for it."""

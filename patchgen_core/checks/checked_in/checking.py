@@ -17,6 +17,7 @@ from patchgen_core.checks.checked_in.compare import bare
 from patchgen_core.checks.checked_in.outputs import find_orphans, find_rivals
 
 if TYPE_CHECKING:
+    from patchgen_core.checks.checked_in.making import Onlooker
     from patchgen_core.checks.checked_in.parallel import ChunkReport, ConfigChunk
     from patchgen_core.config.loading import Loader
 
@@ -38,6 +39,7 @@ def check(
     artifacts: bool | Collection[Path] = False,
     made: Mapping[Path, list[ConfigResult]] | None = None,
     with_forks: bool = False,
+    onlooker: Onlooker | None = None,
 ) -> DriftReport:
     """Compare what is on disk with a fresh generation; for all that a project makes, orphans are looked for as well.
 
@@ -49,6 +51,7 @@ def check(
         made: results that are known, by config file.
         with_forks: whether this process may be forked to make configs whose outcomes hold nothing. Of what they do
             there, nothing but their results and what they print reaches this process.
+        onlooker: looks at all configs that are made, whose outcomes then hold nothing.
 
     Raises:
         PatchgenError: there is no config, or ruff cannot run.
@@ -60,15 +63,17 @@ def check(
     if artifacts is not True:
         others = [path for path in _without(paths, results) if not artifacts or path not in artifacts]
         results |= _find_clean(selection, others, cache, reader)
-        others = _without(others, results)
-        if is_held:
-            results |= _check_apart(selection, others, cache, progress)
+        if onlooker is not None or not is_held:
+            missing = _without(paths if onlooker is not None else others, results)
+            results |= _make_bare(selection, missing, cache, reader, progress, with_forks, onlooker)
         else:
-            results |= _make_bare(selection, others, cache, reader, progress, with_forks)
+            results |= _check_apart(selection, _without(others, results), cache, progress)
     results |= _make(selection, _without(paths, results), cache, reader, loader, progress)
     rivals = find_rivals(results)
     if any(result.status != "error" for path in rivals for result in results[path]):  # these were not made together
         results |= _make(selection, [path for path in paths if path in rivals], None, reader, loader)
+        if onlooker is not None:
+            onlooker.forget(rivals)
     in_order = {path: results[path] for path in paths}
     outcomes = (result.outcome for result in chain.from_iterable(in_order.values()))
     orphans = find_orphans(selection.project, outcomes) if selection.is_whole else ()
@@ -112,6 +117,7 @@ def _make_bare(
     reader: InputReader,
     progress: Progress | None,
     with_forks: bool,
+    onlooker: Onlooker | None,
 ) -> _Results:
     """The results of config files, without what they were made from."""
     if not paths:
@@ -119,11 +125,11 @@ def _make_bare(
     from patchgen_core.workers.forks import count_forks
 
     forks = count_forks(len(paths) // FEW) if with_forks else 0
-    results = {} if forks else _check_apart(selection, paths, cache, progress)
+    results = {} if forks or onlooker is not None else _check_apart(selection, paths, cache, progress)
     if missing := _without(paths, results):
         from patchgen_core.checks.checked_in.making import make_in_batches
 
-        results |= make_in_batches(selection, missing, cache, reader, progress, forks)
+        results |= make_in_batches(selection, missing, cache, reader, progress, forks, onlooker)
     return results
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any, Protocol
 
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.cache import Cache
@@ -24,6 +25,29 @@ MOST_TOGETHER = 15
 trees, and fewer parse more often what several share, and start ruff more often."""
 
 Results = dict[Path, list[ConfigResult]]
+
+
+class Onlooker(Protocol):
+    """Looks at configs in the process that has made them, before what they are made from is forgotten.
+
+    Attributes:
+        loader: what they are to be loaded with.
+    """
+
+    loader: Loader
+
+    @property
+    def looked_at(self) -> Collection[Path]:
+        """The config files of which it has heard."""
+
+    def look(self, results: Results) -> Any:
+        """What there is to say of the config files of a batch; it can be pickled."""
+
+    def hear(self, said: Any) -> None:
+        """Learn, in the process that asked for the results, what was said of a batch here or elsewhere."""
+
+    def forget(self, paths: Iterable[Path]) -> None:
+        """Forget what was said of config files, which are made anew."""
 
 
 def make_together(
@@ -50,12 +74,14 @@ def make_in_batches(
     reader: InputReader,
     progress: Progress | None = None,
     forks: int = 0,
+    onlooker: Onlooker | None = None,
 ) -> Results:
     """The results of config files, without what they were made from; those that a fork dies of are left out.
 
     Args:
         cache: keeps what is made.
         forks: how many forks of this process take part.
+        onlooker: hears what it says itself of what is made.
 
     Raises:
         PatchgenError: ruff cannot run.
@@ -64,22 +90,28 @@ def make_in_batches(
     batches = [paths[start : start + size] for start in range(0, len(paths), size)]
     last: list[Results] = []  # which a fork leaves to the system: taking syntax trees apart takes its time
 
-    def make(numbers: Iterable[int]) -> tuple[Results, str]:
+    def make(numbers: Iterable[int]) -> tuple[Results, list[Any], str]:
         results: Results = {}
+        said: list[Any] = []
         for number in numbers:
             last.clear()
             if results:
                 gc.collect(0)  # the syntax trees of the last batch, which refer to each other
             told = _go_on(progress, number * size, len(paths))
-            last.append(make_together(selection, batches[number], progress=told))
+            last.append(make_together(selection, batches[number], onlooker.loader if onlooker else None, told))
             if cache is not None:
                 cache.keep(selection, list_outcomes(last[0]), reader)
+            if onlooker is not None:
+                said.append(onlooker.look(last[0]))
             results |= {path: list(map(bare, of_path)) for path, of_path in last[0].items()}
-        return results, cache.failure if cache is not None else ""
+        return results, said, cache.failure if cache is not None else ""
 
     results: Results = {}
-    for made, failure in work_with_forks(len(batches), forks, make, last.clear):
+    for made, said, failure in work_with_forks(len(batches), forks, make, last.clear):
         results |= made
+        if onlooker is not None:
+            for each in said:
+                onlooker.hear(each)
         if cache is not None:
             cache.failure = cache.failure or failure
     return results

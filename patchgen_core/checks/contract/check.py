@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact, ConfigResult
@@ -40,6 +40,11 @@ class ContractCheck(Check):
             settings, sources = self.session.settings, self.session.loader(project).sources
             self._contracts[project] = Contracts(project, sources, settings.select, settings.ignore)
         return self._contracts[project]
+
+    def forget(self, project: Project, paths: Collection[Path]) -> None:
+        """Forget what was read of files that only configs which have been looked at are about."""
+        self.contracts(project).forget(lambda source: source.path not in paths)
+        self.session.loader(project).sources.forget(paths)
 
     def inputs(self, path: Path) -> Iterable[Path]:
         """The packages that register kernels: all their modules are read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Literal
 
@@ -121,6 +121,12 @@ class Subject:
     registries: Registries
     own_modules: OwnModules
     code: ProjectCode
+
+    def release(self) -> None:
+        """Forget what was found out: some of that refers to this object. It then goes as soon as nobody holds it, and
+        not only when Python looks for circles."""
+        for name in self.__dict__.keys() - {each.name for each in fields(self)}:
+            del self.__dict__[name]
 
     @property
     def plan(self) -> Plan:

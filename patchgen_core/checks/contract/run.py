@@ -158,7 +158,15 @@ class Contracts:
         active_rules = (rule for rule in self.rules if not _is_selected(rule.code, ignored))
         rules = tuple(rule for rule in active_rules if codes is None or rule.code in codes)
         subject = self.subject(artifact)
-        findings = _run_rules(rules, subject)
+        try:
+            return self._judge(subject, path, rules, _run_rules(rules, subject))
+        finally:
+            subject.release()
+
+    def _judge(
+        self, subject: Subject, path: Path, rules: Sequence[Rule], findings: Iterable[tuple[Rule, Finding]]
+    ) -> CheckResult:
+        artifact = subject.artifact
         allowances = artifact.plan.config.allowed
         used: set[int] = set()
         problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
@@ -190,7 +198,10 @@ class Contracts:
 
     def forget(self, is_held: Callable[[SourceFile], bool]) -> None:
         """Forget the modules whose sources nobody else holds any more; they are read again when they are asked for."""
-        self._upstream = {path: module for path, module in self._upstream.items() if is_held(module.source)}
+        for path, module in list(self._upstream.items()):
+            if not is_held(module.source):
+                del self._upstream[path]
+                module.release()
         self._library.forget(is_held)
 
     def _weigh(self, rule: Rule, finding: Finding, path: Path, label: str) -> Severity:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from patchgen_core.checks.kept.own_words import declared_inputs, follows_configs
 from patchgen_core.checks.kept.packages import TooManyFiles
 from patchgen_core.checks.kept.states import SETTINGS, States
 from patchgen_core.checks.kept.summaries import Summaries
+from patchgen_core.checks.kept.to_keep import ToKeep
 from patchgen_core.checks.kept.watching import Watching, is_watching, list_unseen
 from patchgen_core.checks.result import NOT_KEPT, CheckResult, pack, unpack
 from patchgen_core.checks.session import Session
@@ -50,27 +51,6 @@ ORPHANS = "orphans"
 """An item that is looked for each time: it costs nothing."""
 
 
-@dataclass(frozen=True)
-class _Done:
-    """A result that is to be kept, or names of items, with what it depends on beside the closure.
-
-    Attributes:
-        made: when, if another machine made it.
-        left_out: inputs in whose place ``declared`` is kept.
-    """
-
-    path: Path
-    item: str
-    closure: Closure
-    inputs: Mapping[Input, Any]
-    seconds: float = 0.0
-    results: tuple[CheckResult, ...] = ()
-    names: Mapping[str, tuple[str, ...]] | None = None
-    made: float = 0.0
-    left_out: frozenset[Input] = frozenset()
-    declared: Mapping[Input, Any] = field(default_factory=dict)
-
-
 class KeptResults:
     """The kept results of a project, for one session."""
 
@@ -85,7 +65,7 @@ class KeptResults:
         self._closures = Closures(project, session.settings, ModuleFiles(self.states, self._summaries))
         self._results: dict[tuple[str, Path, str], tuple[CheckResult, ...] | None] = {}
         self._names: dict[Path, dict[str, tuple[str, ...]]] = {}
-        self._done: list[_Done] = []
+        self._done: list[ToKeep] = []
         self._run_places: set[RunPlace] = set()
 
     @cached_property
@@ -133,7 +113,7 @@ class KeptResults:
         results = self._believe(check, entry)
         if entry is not None and results is not None:
             inputs = dict(entry.states)
-            self._done.append(_Done(path, item, closure, inputs, entry.seconds, results, made=entry.made))
+            self._done.append(ToKeep(path, item, closure, inputs, entry.seconds, results, made=entry.made))
         return results
 
     def _find_entry(self, path: Path, item: str) -> Entry | None:
@@ -207,7 +187,7 @@ class KeptResults:
             if not list_unseen(check, closure.looks) and not self._find_stray(check, closure):
                 names[check.name] = known
                 self._done = [done for done in self._done if done.names is None or done.path != path]
-                self._done.append(_Done(path, "", closure, self._read_asked(), names=dict(names)))
+                self._done.append(ToKeep(path, "", closure, self._read_asked(), names=dict(names)))
         return list(known)
 
     def find_names(self, check: Check, path: Path) -> tuple[str, ...] | None:
@@ -230,7 +210,7 @@ class KeptResults:
         entry = self._find_shared(path, "", closure)
         if entry is None or not self._agrees(entry):
             return {}
-        self._done.append(_Done(path, "", closure, {}, names=entry.names, made=entry.made))
+        self._done.append(ToKeep(path, "", closure, {}, names=entry.names, made=entry.made))
         return dict(entry.names)
 
     # --- what goes in ---
@@ -288,9 +268,22 @@ class KeptResults:
         inputs |= self._read_asked(self.session.asked.get((check.name, path), ()))
         if not reason and not self._is_elsewhere():
             packed = tuple(unpack(pack(_without_notes(result))) for result in results)
-            done = _Done(path, item, closure, inputs, seconds, packed)
+            done = ToKeep(path, item, closure, inputs, seconds, packed)
             self._done.append(done if follows_configs(check) else self._without_others(done, check.runs_code))
         return tuple(_with_note(result, reason) for result in results)
+
+    def run_apart(self, check: Check, path: Path, item: str) -> tuple[tuple[CheckResult, ...], list[ToKeep]]:
+        """The results of an item, and what there is to keep of it: :meth:`take` has it kept by the session that this
+        process is forked from."""
+        before, self._done = self._done, []
+        try:
+            return self.run(check, path, item), self._done
+        finally:
+            self._done = before
+
+    def take(self, done: Iterable[ToKeep]) -> None:
+        """Have kept in the end what was run apart."""
+        self._done += done
 
     def _inputs_of_configs(self, path: Path) -> tuple[dict[Input, Any], str]:
         """What the configs of a file depend on beside a closure, and why that is not known."""
@@ -301,7 +294,7 @@ class KeptResults:
             inputs |= self._closures.of_place(Path(toy)).inputs
         return inputs, reason
 
-    def _without_others(self, done: _Done, runs_code: bool) -> _Done:
+    def _without_others(self, done: ToKeep, runs_code: bool) -> ToKeep:
         """A result that depends on other config files by what the config declares with them, and if it tells of them
         on the lines there: on their texts where that may quote these, as a check does that reads code."""
         name = self.states.name_of(done.path)
@@ -340,7 +333,7 @@ class KeptResults:
         if self.shared is not None and done:
             self.shared.share((entry, each.closure.inputs) for each, entry in kept if not each.made)
 
-    def _keep(self, done: list[_Done]) -> list[tuple[_Done, Entry]]:
+    def _keep(self, done: list[ToKeep]) -> list[tuple[ToKeep, Entry]]:
         now = States(self.project, self._settings, self._made.read)
         if machine_states(self.project.import_roots, self.project.base) != self.machine:
             forget_runs(self._run_places)
@@ -349,12 +342,12 @@ class KeptResults:
         self.store.keep([entry for _, entry in entries], self.machine)
         return entries
 
-    def _holds(self, done: _Done, now: States) -> bool:
+    def _holds(self, done: ToKeep, now: States) -> bool:
         inputs = {**done.inputs, **done.closure.inputs}
         untouched = now.is_untouched_since(self.states, done.closure.inputs)
         return untouched and not done.closure.unknown and now.agrees(inputs)
 
-    def _entry(self, done: _Done) -> Entry:
+    def _entry(self, done: ToKeep) -> Entry:
         inputs = {each: state for each, state in done.inputs.items() if each not in done.left_out}
         inputs |= {**done.closure.inputs, **done.declared}
         return Entry(
