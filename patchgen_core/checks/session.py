@@ -277,7 +277,7 @@ class Session:
                 artifacts=artifacts,
                 made=made,
                 with_forks=self._with_forks,
-                onlooker=onlooker,
+                onlooker=onlooker if artifacts else None,
             )
         by_path: dict[Path, list[ConfigResult]] = {}
         for result in report.results:

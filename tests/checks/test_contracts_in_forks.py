@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-import os
-import subprocess
-import sys
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +17,8 @@ from patchgen_core.checks.contract.onlooker import ContractOnlooker
 from patchgen_core.checks.kept.asking import SWITCH
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import Settings
-from patchgen_core.workers.processors import count_cpus, list_processors
-from tests.checks.several_configs import config_path, make_several, preamble
+from patchgen_core.workers.processors import count_cpus
+from tests.checks.several_configs import NOTES_PROCESS, config_path, make_several, preamble, run_leading
 from tests.conftest import PATCH, Workspace
 
 COUNT = 20
@@ -30,11 +26,6 @@ DROPS_A_PARAMETER = """
 @config.override_method("Norm.forward")
 def norm_forward(self):
     return 2
-"""
-NOTES_PROCESS = """
-import os
-with open({place!r}, "a") as file:
-    file.write(f"{{os.getpid()}} ")
 """
 DIES_IN_A_FORK = "import os\nif os.getpid() != os.getsid(0):\n    os.kill(os.getpid(), 9)\n"
 
@@ -49,20 +40,9 @@ def several(work: Workspace) -> Workspace:
     return work
 
 
-def run(work: Workspace, *options: str, alone: bool = False) -> tuple[int, str, str]:
-    """How a check ends and what it writes, where it leads a session of its own; ``alone`` on one processor."""
-    processor = {min(list_processors())}
-    keep: Callable[[], None] | None = (lambda: os.sched_setaffinity(0, processor)) if alone else None
-    done = subprocess.run(
-        [sys.executable, "-m", "patchgen_core", "check", *options],
-        cwd=work.root,
-        env={**os.environ, "PYTHONPATH": str(work.site)},
-        capture_output=True,
-        text=True,
-        start_new_session=True,
-        preexec_fn=keep,
-    )
-    return done.returncode, done.stdout, done.stderr
+def run(work: Workspace, *options: str, alone: bool = False, **environment: str) -> tuple[int, str, str]:
+    """How a check ends and what it writes; ``alone`` on one processor."""
+    return run_leading(work, "check", *options, alone=alone, **environment)
 
 
 def contracts_of(work: Workspace, *options: str) -> list[dict[str, Any]]:
@@ -147,11 +127,13 @@ def onlooker(several: Workspace, session: Session) -> ContractOnlooker:
     return ContractOnlooker(session, several.project, ContractCheck(session), set(paths))
 
 
-def test_nothing_of_a_config_stays_that_was_looked_at(several: Workspace, onlooker: ContractOnlooker) -> None:
+def test_nothing_of_a_config_stays_that_was_looked_at(
+    several: Workspace, session: Session, onlooker: ContractOnlooker
+) -> None:
     selection = Selection(several.project)
     gc.disable()  # as where configs are made
     try:
-        made = make_together(selection, selection.find_configs()[:2], onlooker.loader)
+        made = make_together(selection, selection.find_configs()[:2], session.loader(several.project))
         artifacts = [result.outcome.artifact for of_path in made.values() for result in of_path]
         sources = [weakref.ref(each.source) for each in artifacts if each is not None]
         sources += [weakref.ref(each.plan.source) for each in artifacts if each is not None]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,16 +12,11 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.making import MOST_TOGETHER, make_in_batches
-from patchgen_core.workers.processors import count_cpus, list_processors
-from tests.checks.several_configs import config_path, make_several, preamble
+from patchgen_core.workers.processors import count_cpus
+from tests.checks.several_configs import NOTES_PROCESS, config_path, make_several, preamble, run_leading
 from tests.conftest import PATCH, Workspace
 
 COUNT = 20
-NOTES_PROCESS = """
-import os
-with open({place!r}, "a") as file:
-    file.write(f"{{os.getpid()}} ")
-"""
 IN_A_FORK = "import os\nif os.getpid() != os.getsid(0):\n    "
 
 
@@ -35,15 +27,8 @@ def several(work: Workspace) -> Workspace:
 
 
 def run(work: Workspace, *options: str, alone: bool = False, **environment: str) -> tuple[int, str, str]:
-    """How a check ends and what it writes, where it leads a session of its own; ``alone`` on one processor."""
-    command = [sys.executable, "-m", "patchgen_core", "--check", *options]
-    processor = {min(list_processors())}
-    keep: Callable[[], None] | None = (lambda: os.sched_setaffinity(0, processor)) if alone else None
-    env = {**os.environ, "PYTHONPATH": str(work.site), **environment}
-    done = subprocess.run(
-        command, cwd=work.root, env=env, capture_output=True, text=True, start_new_session=True, preexec_fn=keep
-    )
-    return done.returncode, done.stdout, done.stderr
+    """How a check ends and what it writes; ``alone`` on one processor."""
+    return run_leading(work, "--check", *options, alone=alone, **environment)
 
 
 def note_processes(work: Workspace, folder: Path) -> Callable[[], set[str]]:

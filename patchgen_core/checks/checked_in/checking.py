@@ -63,11 +63,11 @@ def check(
     if artifacts is not True:
         others = [path for path in _without(paths, results) if not artifacts or path not in artifacts]
         results |= _find_clean(selection, others, cache, reader)
-        if onlooker is not None or not is_held:
-            missing = _without(paths if onlooker is not None else others, results)
-            results |= _make_bare(selection, missing, cache, reader, progress, with_forks, onlooker)
-        else:
+        if is_held and onlooker is None:
             results |= _check_apart(selection, _without(others, results), cache, progress)
+        else:
+            missing = _without(paths, results)
+            results |= _make_bare(selection, missing, cache, reader, loader, progress, with_forks, onlooker)
     results |= _make(selection, _without(paths, results), cache, reader, loader, progress)
     rivals = find_rivals(results)
     if any(result.status != "error" for path in rivals for result in results[path]):  # these were not made together
@@ -115,6 +115,7 @@ def _make_bare(
     paths: Sequence[Path],
     cache: Cache | None,
     reader: InputReader,
+    loader: Loader | None,
     progress: Progress | None,
     with_forks: bool,
     onlooker: Onlooker | None,
@@ -129,7 +130,7 @@ def _make_bare(
     if missing := _without(paths, results):
         from patchgen_core.checks.checked_in.making import make_in_batches
 
-        results |= make_in_batches(selection, missing, cache, reader, progress, forks, onlooker)
+        results |= make_in_batches(selection, missing, cache, reader, progress, forks, loader, onlooker)
     return results
 
 

@@ -28,13 +28,7 @@ Results = dict[Path, list[ConfigResult]]
 
 
 class Onlooker(Protocol):
-    """Looks at configs in the process that has made them, before what they are made from is forgotten.
-
-    Attributes:
-        loader: what they are to be loaded with.
-    """
-
-    loader: Loader
+    """Looks at configs in the process that has made them, before what they are made from is forgotten."""
 
     @property
     def looked_at(self) -> Collection[Path]:
@@ -74,6 +68,7 @@ def make_in_batches(
     reader: InputReader,
     progress: Progress | None = None,
     forks: int = 0,
+    loader: Loader | None = None,
     onlooker: Onlooker | None = None,
 ) -> Results:
     """The results of config files, without what they were made from; those that a fork dies of are left out.
@@ -98,7 +93,7 @@ def make_in_batches(
             if results:
                 gc.collect(0)  # the syntax trees of the last batch, which refer to each other
             told = _go_on(progress, number * size, len(paths))
-            last.append(make_together(selection, batches[number], onlooker.loader if onlooker else None, told))
+            last.append(make_together(selection, batches[number], loader, told))
             if cache is not None:
                 cache.keep(selection, list_outcomes(last[0]), reader)
             if onlooker is not None:

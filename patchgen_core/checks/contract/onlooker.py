@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.build.results import ConfigResult
+from patchgen_core.checks.checked_in.making import list_outcomes
 from patchgen_core.checks.contract.check import ContractCheck
 from patchgen_core.checks.kept.asking import kept_of_project
 from patchgen_core.checks.kept.to_keep import ToKeep
@@ -30,7 +31,6 @@ class ContractOnlooker:
     held at once."""
 
     def __init__(self, session: Session, project: Project, check: ContractCheck, paths: Collection[Path]) -> None:
-        self.loader = session.loader(project)
         self._said: dict[Path, Said] = {}
         self._session, self._project, self._check, self._paths = session, project, check, paths
 
@@ -43,7 +43,9 @@ class ContractOnlooker:
         """What the rules say of the config files of a batch."""
         with self._session.holding(self._project, results):
             said = [self._ask(path) for path in results if path in self._paths]
-        self._check.forget(self._project, {*results, *_list_upstream(results)})
+        artifacts = (outcome.artifact for outcome in list_outcomes(results))
+        upstream = {artifact.plan.source.path for artifact in artifacts if artifact is not None}
+        self._check.forget(self._project, results.keys() | upstream)
         return said
 
     def _ask(self, path: Path) -> Said:
@@ -71,11 +73,3 @@ class ContractOnlooker:
         if kept is not None:
             kept.take(said.to_keep)
         return said.results
-
-
-def _list_upstream(results: dict[Path, list[ConfigResult]]) -> Iterable[Path]:
-    """The modules of upstream that configs patch."""
-    for of_path in results.values():
-        for result in of_path:
-            if result.outcome.artifact is not None:
-                yield result.outcome.artifact.plan.source.path
