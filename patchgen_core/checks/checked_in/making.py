@@ -91,7 +91,7 @@ def make_in_batches(
         for number in numbers:
             last.clear()
             if results:
-                gc.collect(0)  # the syntax trees of the last batch, which refer to each other
+                gc.collect(0)  # what the last batch was loaded into, which refers to itself
             told = _go_on(progress, number * size, len(paths))
             last.append(make_together(selection, batches[number], loader, told))
             if cache is not None:
